@@ -912,8 +912,8 @@ mod with_a_restore {
     fn with_a_veteran() {
         for faults in [AND_A_PAUSE, AND_A_CRASH] {
             let world =
-                World { servers: 3, installed: 3, numbers: 2, ..World::new(USUAL, 8, faults) };
-            walks_or_holds(World { from: 4, prompt: true, settled: true, ..world });
+                World { servers: 3, installed: 3, numbers: 2, ..World::new(USUAL, 7, faults) };
+            walks_or_holds(World { from: 5, prompt: true, settled: true, ..world });
         }
     }
 
