@@ -148,10 +148,10 @@ pub fn restored() -> Result<i64, Error> {
 }
 
 /// Lets this server use the number that it has just acquired: an administrator says that the registry was not restored.
-/// Returns whether it waited for that.
+/// Returns whether it waited for that, and may use the number now.
 ///
 /// # Errors
-/// If there is no registry, or no registrar to end the wait.
+/// If there is no registry, or it has no answer: the wait ends once it has one.
 pub fn end_wait() -> Result<bool, Error> {
     let shared = memory::attach()?;
     let phase = {
@@ -167,8 +167,13 @@ pub fn end_wait() -> Result<bool, Error> {
         phase
     };
     shared.registrar.wake();
-    let ended = queue::await_change(shared, || shared.lock().membership.phase != phase);
-    if ended { Ok(true) } else { Err(Reason::NoRegistrar.into()) }
+    if queue::await_change(shared, || shared.lock().membership.phase != phase) {
+        return Ok(shared.lock().membership.right.is_some());
+    }
+    Err(match shared.registrar.is_running() {
+        true => Reason::Fleet((&KeysError::Store(connection::no_answer())).into()).into(),
+        false => Reason::NoRegistrar.into(),
+    })
 }
 
 /// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, and the bound that

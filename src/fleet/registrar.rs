@@ -570,6 +570,7 @@ impl Registrar {
             return;
         }
         let Ok(numbers) = &self.numbers else { return };
+        let made = self.shared.lock().made_fleet.take_if(|made| made.0 == meta.id);
         match &mut self.fleet {
             Some((known, member)) => {
                 member.unanswered();
@@ -581,9 +582,8 @@ impl Registrar {
                 let (kept, witness) = (number_file::kept(meta.id), number_file::witness());
                 let mut member =
                     Member::new(meta.terms, numbers.clone(), numbers::holder(), kept, witness);
-                let made = self.shared.lock().made_fleet.take_if(|made| made.0 == meta.id);
-                // A server that was a member before may have made the fleet anew, which was lost.
-                if let Some((_, asked_boot_ms)) = made.filter(|_| !number_file::exists()) {
+                // A server that has generated before may have been a member, and have made the fleet anew, which was lost.
+                if let Some((_, asked_boot_ms)) = made.filter(|_| !durable::has_reserved()) {
                     member.found_fleet(asked_boot_ms);
                 }
                 self.fleet = Some((meta, member));

@@ -372,7 +372,7 @@ def test_a_grant_that_is_used_up_ahead_of_the_clock_is_seen_by_the_check(first: 
 
 
 # Of such a fleet nobody waits to the end here.
-LONG_GRANTS = "SELECT id_gen_fleet_create('10 min', '500 ms', '500 ms')"
+LONG_GRANTS = "SELECT id_gen_fleet_create('10 min', '5 s', '500 ms')"
 
 
 def test_a_number_that_cannot_be_used_yet_has_no_grant_that_expired(conf: str) -> None:
@@ -389,11 +389,15 @@ def test_a_number_that_cannot_be_used_yet_has_no_grant_that_expired(conf: str) -
         assert_cannot_be_used_yet(joining, error)
 
 
-def test_who_makes_a_fleet_anew_knows_nothing_of_what_was_lost(conf: str, etcd: Etcd, fleet: str) -> None:
+@pytest.mark.parametrize("fenced", [False, True], ids=["stopped", "fenced"])
+def test_who_makes_a_fleet_anew_knows_nothing_of_what_was_lost(conf: str, etcd: Etcd, fleet: str, fenced: bool) -> None:
     """So it waits until nobody goes on whom the registry has forgotten, or until it is told that there is nobody."""
-    with Cluster("maker", conf=conf) as maker:
+    with Cluster("maker", conf=f"{conf}\nid_gen.worker_id_range = '4'") as maker:
         maker.psql(f"CREATE EXTENSION id_gen; {LONG_GRANTS}")
         await_number(maker)
+        if fenced:
+            maker.psql("SELECT id_gen_fleet_release(4)")
+            maker.poll_until("SELECT fencings = 1 AND error IS NOT NULL FROM id_gen_stat_fleet")
         maker.stop()
         etcd.ctl("del", "--prefix", f"/id_gen/{name_of(fleet)}/")
         maker.start()

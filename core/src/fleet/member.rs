@@ -120,8 +120,7 @@ pub struct Member {
     kept: Option<Kept>,
     witness: Option<Witness>,
     state: State,
-    /// Until when nobody else has a number of this fleet to make IDs with, on the clock of the boot, if this server made it and
-    /// has acquired no number of it yet.
+    /// Until when it may ask for its first number as the server that made the fleet, on the clock of the boot.
     founds_until_boot_ms: Option<u64>,
     /// Writes that may have taken place: no answer came.
     open: Vec<Write>,
@@ -265,11 +264,11 @@ impl Member {
         Member { terms, numbers, holder, kept, witness, state, founds_until_boot_ms, open, asked }
     }
 
-    /// Takes note that this server asked to make the fleet at this time of the boot, and did: its first number waits for no
-    /// veteran, and it is one itself. Whoever else acquires a number meanwhile has to wait for one.
+    /// Takes note that this server asked to make the fleet at this time of the boot, and did: if its first number is the next
+    /// that it asks for, and soon, that waits for no veteran, and it is one itself. It knows of every restore since then as a
+    /// holder does that renews: any number that was acquired in between is still waited with.
     pub fn found_fleet(&mut self, asked_boot_ms: u64) {
-        let forgotten_ms = self.terms.forgotten_ms().unsigned_abs();
-        self.founds_until_boot_ms = Some(asked_boot_ms.saturating_add(forgotten_ms));
+        self.founds_until_boot_ms = Some(asked_boot_ms.saturating_add(self.terms.watch_ms()));
     }
 
     /// Ends the wait after an acquisition once the registry was read again: an administrator says that it was not restored.
@@ -302,6 +301,7 @@ impl Member {
 
     /// Takes note that the registry is another one than before: it may have forgotten what was granted, here and to others.
     pub fn doubt_registry(&mut self) {
+        self.founds_until_boot_ms = None;
         if let State::Holding(held) = &mut self.state {
             held.doubt = Doubt::Restored { found: Some(held.grant.clone()), told: false };
         }
@@ -483,6 +483,7 @@ impl Member {
     /// Takes note that no answer came, and that none will be waited for any more.
     pub fn unanswered(&mut self) {
         let Some(Asked::Write(write)) = self.asked.take() else { return };
+        self.founds_until_boot_ms = None;
         match &mut self.state {
             State::Holding(held) => held.doubt = Doubt::Unread,
             State::Choosing(_) => self.state = State::Outside,
@@ -1108,10 +1109,22 @@ mod tests {
     fn who_made_the_fleet_waits_for_the_others_alone_and_is_a_veteran_at_once() {
         let mut maker = outside(None);
         maker.found_fleet(LOCAL.boot_ms);
-        let (maker, listing) = acquired(maker, of_other(0), &LOCAL);
-        let (_, grant) = maker.grant().expect("it has a number");
+        let (asked, listing) = acquired(maker.clone(), of_other(0), &LOCAL);
+        let (_, grant) = asked.grant().expect("it has a number");
         assert!(Terms::DEFAULT.is_veteran(grant, LOCAL.wall_ms));
-        assert_eq!(used_after(maker, listing, false), (Terms::DEFAULT.discovery_ms(), 0));
+        assert_eq!(used_after(asked, listing, false), (Terms::DEFAULT.discovery_ms(), 0));
+        // Not with the second number that it asks for, nor later, nor once it has doubts.
+        let mut unanswered = maker.clone();
+        listed(&mut unanswered, &Listing::default());
+        unanswered.next(&LOCAL, || 2);
+        unanswered.unanswered();
+        let (soon, late) = (maker.clone(), at(Terms::DEFAULT.watch_ms()));
+        maker.doubt_registry();
+        for (member, local) in [(unanswered, LOCAL), (soon, late), (maker, LOCAL)] {
+            let (member, _) = acquired(member, of_other(0), &local);
+            let (_, grant) = member.grant().expect("it has a number");
+            assert!(!Terms::DEFAULT.is_veteran(grant, local.wall_ms));
+        }
     }
 
     #[test]
