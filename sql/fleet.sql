@@ -40,19 +40,12 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer, inte
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer, integer) IS
     'allow IDs of a worker ID (which is released), or of a shard, from an earlier time again, after a wrong clock';
 
-CREATE FUNCTION @extschema@.id_gen_fleet_report_restore() RETURNS timestamptz
+CREATE FUNCTION @extschema@.id_gen_fleet_report_restore(restored boolean DEFAULT true) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_report_restore'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore() FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore() IS
-    'report that the registry was restored from a backup; returns the start of new IDs';
-
-CREATE FUNCTION @extschema@.id_gen_fleet_end_wait() RETURNS boolean
-    AS 'MODULE_PATHNAME', 'id_gen_fleet_end_wait'
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_end_wait() FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_fleet_end_wait() IS
-    'use a newly acquired worker ID at once, if the registry was not restored; returns whether this server was waiting';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore(boolean) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore(boolean) IS
+    'report that the registry was restored, or with false that it was not, and end this server''s wait; returns the start of new IDs';
 
 CREATE VIEW @extschema@.id_gen_stat_fleet AS
     SELECT *

@@ -360,7 +360,7 @@ fn phase_hint(phase: Option<Phase>) -> String {
     let left_ms = until_ms.saturating_sub(unix_ms(clock::wall_ns())).max(0).unsigned_abs();
     let left = format_duration(left_ms.div_ceil(1_000).max(1) * 1_000);
     format!(
-        "Call again in {left}. Or, if you are sure that the registry was not restored from a backup, a superuser can end the wait: SELECT id_gen_fleet_end_wait();"
+        "Call again in {left}. Or, if you are sure that the registry was not restored from a backup, a superuser can end the wait: SELECT id_gen_fleet_report_restore(restored => false);"
     )
 }
 

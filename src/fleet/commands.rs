@@ -20,7 +20,7 @@ use crate::fleet::numbers;
 use crate::fleet::queue::{self, ask};
 use crate::os::{clock, random};
 use crate::settings;
-use crate::shared::memory;
+use crate::shared::{State, memory};
 
 /// How often a release is tried where the holder renews its grant between the reading and the writing.
 const TRIES: usize = 20;
@@ -148,11 +148,11 @@ pub fn restored() -> Result<i64, Error> {
 }
 
 /// Lets this server use the number that it has just acquired: an administrator says that the registry was not restored.
-/// Returns whether it waited for that, and may use the number now.
+/// Returns the Unix millisecond from which it generates with it; `None` if it cannot use it yet for another reason.
 ///
 /// # Errors
 /// If there is no registry, or it has no answer: the wait ends once it has one.
-pub fn end_wait() -> Result<bool, Error> {
+pub fn end_wait() -> Result<Option<i64>, Error> {
     let shared = memory::attach()?;
     let phase = {
         let mut state = shared.lock();
@@ -161,19 +161,23 @@ pub fn end_wait() -> Result<bool, Error> {
         }
         let phase = state.membership.phase;
         if !matches!(phase, Some(Phase::Waiting { .. })) {
-            return Ok(false);
+            return Ok(first_ms(&state));
         }
         state.ended_waits += 1;
         phase
     };
     shared.registrar.wake();
     if queue::await_change(shared, || shared.lock().membership.phase != phase) {
-        return Ok(shared.lock().membership.right.is_some());
+        return Ok(first_ms(&shared.lock()));
     }
     Err(match shared.registrar.is_running() {
         true => Reason::Fleet((&KeysError::Store(connection::no_answer())).into()).into(),
         false => Reason::NoRegistrar.into(),
     })
+}
+
+fn first_ms(state: &State) -> Option<i64> {
+    Some(state.membership.right?.first_ms)
 }
 
 /// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, and the bound that

@@ -162,18 +162,14 @@ fn of_number<R>(
 }
 
 sql_function! {
-    /// `id_gen_fleet_report_restore() → timestamptz`
-    fn id_gen_fleet_report_restore(_call) {
+    /// `id_gen_fleet_report_restore(restored boolean) → timestamptz`
+    fn id_gen_fleet_report_restore(call) {
+        if call.bool(0) == Some(false) {
+            return Ok(commands::end_wait()?.and_then(time).unwrap_or_else(|| call.null()));
+        }
         let floor_ms = commands::restored()?;
         notice!("worker IDs acquired from now on generate snowflakes from {} on", format_ms(floor_ms));
         Ok(int8(timestamp::from_unix_ms(floor_ms)))
-    }
-}
-
-sql_function! {
-    /// `id_gen_fleet_end_wait() → boolean`
-    fn id_gen_fleet_end_wait(_call) {
-        Ok(pg_sys::Datum::from(commands::end_wait()?))
     }
 }
 

@@ -449,7 +449,7 @@ class FleetAdministrator(Administrator):
                 self._lower(member, database, int(found[1]), found[0])
             else:
                 self._take_back(member, database)
-        elif "id_gen_fleet_end_wait" in hint:
+        elif "restored => false" in hint:
             # Whether the registry was restored, only a person knows.
             if not world.was_restored:
                 for statement in self.choose(member, hint):

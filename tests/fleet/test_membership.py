@@ -407,9 +407,10 @@ def test_who_makes_a_fleet_anew_knows_nothing_of_what_was_lost(conf: str, etcd: 
         error = refusal(maker)
         assert error.hint and re.match(r"Call again in 20 min\b", error.hint)
         assert_cannot_be_used_yet(maker, error)
-        maker.psql(re.findall(r"SELECT id_gen_fleet_end_wait\(\);", error.hint)[0])
+        [told] = re.findall(r"SELECT id_gen_fleet_report_restore\([^;]*;", error.hint)
+        assert maker.psql(told)
         await_phase(maker, "holding")
-        assert maker.psql("SELECT id_gen_fleet_end_wait()") == "f"
+        assert maker.psql(told) == maker.psql(told)
 
 
 @pytest.mark.long
