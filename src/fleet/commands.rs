@@ -151,14 +151,11 @@ pub fn restored() -> Result<i64, Error> {
 /// Returns the Unix millisecond from which it generates with it; `None` if it cannot use it yet for another reason.
 ///
 /// # Errors
-/// If there is no registry, or it has no answer: the wait ends once it has one.
+/// If the registry has no answer: the wait ends once it has one.
 pub fn end_wait() -> Result<Option<i64>, Error> {
     let shared = memory::attach()?;
     let phase = {
         let mut state = shared.lock();
-        if !state.settings.has_registry {
-            return Err(Reason::NoRegistry.into());
-        }
         let phase = state.membership.phase;
         if !matches!(phase, Some(Phase::Waiting { .. })) {
             return Ok(first_ms(&state));
