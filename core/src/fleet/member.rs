@@ -193,7 +193,7 @@ struct Wait {
     forgotten_ms: i64,
     /// When the grants were listed last.
     listed_boot_ms: Option<u64>,
-    /// The tags that veterans had when the wait began.
+    /// The tags that the grants of others had when the wait began.
     tags: Vec<u128>,
     /// Whether it is over without a veteran: this server made the fleet.
     is_of_founder: bool,
@@ -846,8 +846,9 @@ impl Member {
             return self.found(own.cloned(), local);
         }
         let others = listing.grants.iter().filter(|(number, _)| *number != held.number);
-        let veterans = others.filter(|(_, grant)| self.terms.is_veteran(grant, local.wall_ms));
-        let tags: Vec<u128> = veterans.map(|(_, grant)| grant.tag).collect();
+        let others: Vec<&Grant> = others.map(|(_, grant)| grant).collect();
+        let is_veteran = |grant: &&&Grant| self.terms.is_veteran(grant, local.wall_ms);
+        let veterans: Vec<u128> = others.iter().filter(is_veteran).map(|grant| grant.tag).collect();
         let floor_ms = self.believable_floor_ms(listing.floor_ms, local);
         let (discovery_ms, forgotten_ms) = (self.terms.discovery_ms(), self.terms.forgotten_ms());
         let State::Holding(Held { wait, first_ms, others_ms, .. }) = &mut self.state else {
@@ -855,11 +856,11 @@ impl Member {
         };
         let Some(waits) = wait else { return Event::Quiet };
         if waits.listed_boot_ms.is_none() {
-            waits.tags.clone_from(&tags);
+            waits.tags = others.iter().map(|grant| grant.tag).collect();
         }
         waits.listed_boot_ms = Some(local.boot_ms);
         let passed_ms = local.boot_ms.saturating_sub(waits.since_boot_ms);
-        let sees_veteran = tags.iter().any(|tag| !waits.tags.contains(tag));
+        let sees_veteran = veterans.iter().any(|tag| !waits.tags.contains(tag));
         let ends_ms = if passed_ms >= forgotten_ms.unsigned_abs() {
             floor_ms.max(waits.forgotten_ms)
         } else if waits.is_ended
@@ -1102,6 +1103,7 @@ mod tests {
         // It becomes one while this one waits.
         let later_ms = 20_000;
         assert_eq!(wait(long_ms - later_ms, true).0, 24_000, "as often as it renews its own");
+        assert_eq!(wait(long_ms - later_ms, false), long, "one that ended before it was one");
         assert_eq!(wait(0, true).1, long_ms, "servers that start together");
     }
 
