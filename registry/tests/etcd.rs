@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use id_gen_core::fleet::store::{Store, StoreErrorKind as Kind, Swap, Swapped, WeaknessKind};
+use id_gen_core::fleet::store::{
+    Other, Store, StoreErrorKind as Kind, Swap, Swapped, WeaknessKind,
+};
 use id_gen_registry::etcd::{Etcd, EtcdOptions};
 use ports::free_port;
 use servers::{Certificates, Directory, Servers, Stub, open, options, replace, say, wait_until};
@@ -17,7 +19,7 @@ use servers::{Certificates, Directory, Servers, Stub, open, options, replace, sa
 const KEY: &str = "/id_gen/f/n/0/7";
 const META: &str = "/id_gen/f/meta";
 
-const NEW: Swap<'_> = Swap { key: KEY, expected: None, new: "new", only_if: None };
+const NEW: Swap<'_> = Swap { key: KEY, expected: None, new: "new", others: &[] };
 
 /// What etcd says of a key whose value is "true".
 const FOUND: &str =
@@ -25,7 +27,7 @@ const FOUND: &str =
 
 fn put(etcd: &mut Etcd, key: &str, value: &str) {
     let expected = etcd.get(key).unwrap();
-    let swap = Swap { key, expected: expected.as_deref(), new: value, only_if: None };
+    let swap = Swap { key, expected: expected.as_deref(), new: value, others: &[] };
     assert_eq!(etcd.swap(&swap), Ok(Swapped::Done));
 }
 
@@ -51,16 +53,41 @@ fn a_swap_compares_and_says_what_it_found() {
 fn the_other_key_decides_first() {
     let servers = Servers::one(&[]);
     let mut etcd = servers.open();
-    let swap = Swap { only_if: Some((META, "fleet")), ..NEW };
-    assert_eq!(etcd.swap(&swap), Ok(Swapped::Forbidden));
+    let others = [Other { key: META, expected: Some("fleet"), new: None }];
+    let swap = Swap { others: &others, ..NEW };
+    assert_eq!(etcd.swap(&swap), Ok(Swapped::Forbidden { other: 0 }));
     put(&mut etcd, META, "another");
-    assert_eq!(etcd.swap(&swap), Ok(Swapped::Forbidden));
-    assert_eq!(etcd.swap(&Swap { expected: Some("x"), ..swap }), Ok(Swapped::Forbidden));
+    assert_eq!(etcd.swap(&swap), Ok(Swapped::Forbidden { other: 0 }));
+    assert_eq!(
+        etcd.swap(&Swap { expected: Some("x"), ..swap }),
+        Ok(Swapped::Forbidden { other: 0 })
+    );
     assert_eq!(etcd.get(KEY), Ok(None));
     put(&mut etcd, META, "fleet");
     assert_eq!(etcd.swap(&Swap { expected: Some("x"), ..swap }), Ok(differs(None)));
     assert_eq!(etcd.swap(&swap), Ok(Swapped::Done));
     assert_eq!(etcd.swap(&swap), Ok(differs(Some("new"))));
+}
+
+#[test]
+fn several_keys_are_swapped_together_or_not_at_all() {
+    let servers = Servers::one(&[]);
+    let mut etcd = servers.open();
+    put(&mut etcd, META, "fleet");
+    let others = [
+        Other { key: META, expected: Some("fleet"), new: Some("another") },
+        Other { key: "/a", expected: None, new: Some("1") },
+        Other { key: "/b", expected: None, new: None },
+    ];
+    let swap = Swap { others: &others, ..NEW };
+    put(&mut etcd, "/b", "1");
+    assert_eq!(etcd.swap(&swap), Ok(Swapped::Forbidden { other: 2 }));
+    assert_eq!((etcd.get("/a"), etcd.get(KEY)), (Ok(None), Ok(None)));
+    let others = [others[0], others[1]];
+    let swap = Swap { others: &others, ..NEW };
+    assert_eq!(etcd.swap(&swap), Ok(Swapped::Done));
+    let found = [META, "/a", KEY].map(|key| etcd.get(key).unwrap());
+    assert_eq!(found, ["another", "1", "new"].map(|text| Some(text.to_owned())));
 }
 
 #[test]
@@ -84,7 +111,8 @@ fn values_are_any_text_and_a_list_has_its_prefix_alone() {
     assert_eq!(etcd.list("").unwrap().len(), 10);
     assert_eq!(etcd.list("/none/"), Ok(vec![]));
     assert_eq!(etcd.get("/é/0"), Ok(Some(String::new())));
-    let empty = Swap { key: "/é/0", expected: Some(""), new: "x", only_if: Some(("/é/1", "\0")) };
+    let others = [Other { key: "/é/1", expected: Some("\0"), new: None }];
+    let empty = Swap { key: "/é/0", expected: Some(""), new: "x", others: &others };
     assert_eq!(etcd.swap(&empty), Ok(Swapped::Done));
 }
 

@@ -8,10 +8,11 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped};
+use id_gen_core::fleet::store::{Other, Store, StoreError, StoreErrorKind, Swap, Swapped};
 use id_gen_registry::postgresql::{LibPq, Postgresql, PostgresqlOptions};
 use server::{PATIENCE, Server, output, registry, wait_for};
 
@@ -19,7 +20,13 @@ use server::{PATIENCE, Server, output, registry, wait_for};
 const SHORT: Duration = Duration::from_millis(500);
 
 fn put(store: &mut Postgresql, key: &str, expected: Option<&str>, new: &str) -> Swapped {
-    store.swap(&Swap { key, expected, new, only_if: None }).unwrap()
+    store.swap(&Swap { key, expected, new, others: &[] }).unwrap()
+}
+
+const FORBIDDEN: Swapped = Swapped::Forbidden { other: 0 };
+
+fn stays<'a>(key: &'a str, expected: Option<&'a str>) -> Other<'a> {
+    Other { key, expected, new: None }
 }
 
 fn differs(found: Option<&str>) -> Swapped {
@@ -52,15 +59,15 @@ fn every_call_says_what_happened() {
     assert_eq!(store.get("a").unwrap().as_deref(), Some("ä '\\\n"));
 
     put(&mut store, "meta", None, "m");
-    let mut guarded = |key: &str, expected: Option<&str>, only_if| {
-        store.swap(&Swap { key, expected, new: "2", only_if: Some(only_if) }).unwrap()
+    let mut guarded = |key: &str, expected: Option<&str>, (other, value)| {
+        store.swap(&Swap { key, expected, new: "2", others: &[stays(other, Some(value))] }).unwrap()
     };
-    assert_eq!(guarded("b", None, ("meta", "other")), Swapped::Forbidden);
-    assert_eq!(guarded("b", None, ("nothing", "m")), Swapped::Forbidden);
+    assert_eq!(guarded("b", None, ("meta", "other")), FORBIDDEN);
+    assert_eq!(guarded("b", None, ("nothing", "m")), FORBIDDEN);
     assert_eq!(guarded("b", Some("1"), ("meta", "m")), differs(None));
     assert_eq!(guarded("b", None, ("meta", "m")), Swapped::Done);
     assert_eq!(guarded("b", None, ("meta", "m")), differs(Some("2")));
-    assert_eq!(guarded("b", Some("2"), ("meta", "other")), Swapped::Forbidden);
+    assert_eq!(guarded("b", Some("2"), ("meta", "other")), FORBIDDEN);
     assert_eq!(guarded("b", Some("2"), ("meta", "m")), Swapped::Done);
 
     for key in ["/f%/b", "/f%/a", "/f_/a", "/f%"] {
@@ -209,9 +216,9 @@ fn no_swap_is_lost_and_none_outlives_its_fleet() {
                         let next =
                             value.as_ref().map_or(0, |text| text.parse::<usize>().unwrap()) + 1;
                         let next = next.to_string();
-                        let only_if = Some(("meta", "1"));
+                        let others = &[stays("meta", Some("1"))];
                         let swap =
-                            Swap { key: "n", expected: value.as_deref(), new: &next, only_if };
+                            Swap { key: "n", expected: value.as_deref(), new: &next, others };
                         match store.swap(&swap).unwrap() {
                             Swapped::Done => {
                                 value = Some(next);
@@ -221,7 +228,7 @@ fn no_swap_is_lost_and_none_outlives_its_fleet() {
                                 assert_ne!(found, value);
                                 value = found;
                             }
-                            Swapped::Forbidden => panic!("nobody changed it"),
+                            Swapped::Forbidden { .. } => panic!("nobody changed it"),
                         }
                     }
                 }
@@ -243,16 +250,10 @@ fn no_swap_is_lost_and_none_outlives_its_fleet() {
                         break;
                     }
                     let expected = store.get(&key).unwrap();
-                    let (new, only_if) =
-                        (format!("{fleet} {round}"), Some(("meta", fleet.as_str())));
-                    store
-                        .swap(&Swap {
-                            key: &key,
-                            expected: expected.as_deref(),
-                            new: &new,
-                            only_if,
-                        })
-                        .unwrap();
+                    let new = format!("{fleet} {round}");
+                    let others = &[stays("meta", Some(&fleet))];
+                    let swap = Swap { key: &key, expected: expected.as_deref(), new: &new, others };
+                    store.swap(&swap).unwrap();
                 }
             });
         }
@@ -304,7 +305,8 @@ fn a_swap_that_waited_looks_again() {
     let swap = |expected: Option<&'static str>, key: &'static str| {
         let mut store = server.registry();
         move || {
-            store.swap(&Swap { key, expected, new: "mine", only_if: Some(("meta", "1")) }).unwrap()
+            let others = &[stays("meta", Some("1"))];
+            store.swap(&Swap { key, expected, new: "mine", others }).unwrap()
         }
     };
     // Someone else's transaction writes; the swap waits for it and finds what that left.
@@ -316,12 +318,6 @@ fn a_swap_that_waited_looks_again() {
             differs(Some("2")),
         ),
         ("INSERT INTO id_gen_registry VALUES ('b', '2')", None, "b", differs(Some("2"))),
-        (
-            "UPDATE id_gen_registry SET value = '2' WHERE key = 'meta'",
-            None,
-            "c",
-            Swapped::Forbidden,
-        ),
     ];
     for (write, expected, key, outcome) in cases {
         thread::scope(|scope| {
@@ -335,20 +331,72 @@ fn a_swap_that_waited_looks_again() {
         });
     }
 
-    // While it waits for its own row, the fleet stays as it was when the swap looked.
-    put(&mut store, "meta", Some("2"), "1");
+    // While it waits for its own row, the fleet becomes another one, and somebody sees that before the swap took place.
     put(&mut store, "d", None, "1");
     thread::scope(|scope| {
         scope.spawn(|| hold(&server, "PERFORM FROM id_gen_registry WHERE key = 'd' FOR UPDATE"));
         waits(&server, "1", "PgSleep");
         let swapper = scope.spawn(swap(Some("1"), "d"));
         waits(&server, "1", "transactionid");
-        let administrator = scope.spawn(|| put(&mut store, "meta", Some("1"), "2"));
-        waits(&server, "2", "transactionid");
+        assert_eq!(put(&mut store, "meta", Some("1"), "2"), Swapped::Done);
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let seen = store.list("").unwrap();
+        assert!(seen.contains(&pair("d", "1")) && seen.contains(&pair("meta", "2")), "{seen:?}");
         let_go(&server);
-        assert_eq!(swapper.join().unwrap(), Swapped::Done);
-        assert_eq!(administrator.join().unwrap(), Swapped::Done);
+        assert_eq!(swapper.join().unwrap(), FORBIDDEN);
     });
+}
+
+#[test]
+fn several_keys_are_swapped_together_or_not_at_all() {
+    let server = Server::start("");
+    let mut store = server.registry();
+    store.create_table().unwrap();
+    put(&mut store, "a", None, "1");
+    let others = [
+        Other { key: "a", expected: Some("1"), new: Some("2") },
+        Other { key: "b", expected: None, new: Some("\"ä\\") },
+        stays("c", None),
+    ];
+    let swap = Swap { key: "d", expected: None, new: "1", others: &others };
+    put(&mut store, "c", None, "1");
+    assert_eq!(store.swap(&swap).unwrap(), Swapped::Forbidden { other: 2 });
+    put(&mut store, "b", None, "1");
+    assert_eq!(store.swap(&swap).unwrap(), Swapped::Forbidden { other: 1 });
+    assert_eq!(store.get("d").unwrap(), None);
+    server.psql("DELETE FROM id_gen_registry WHERE key IN ('b', 'c')");
+    assert_eq!(store.swap(&swap).unwrap(), Swapped::Done);
+    let texts = [("a", "2"), ("b", "\"ä\\"), ("d", "1")];
+    let all: Vec<_> = texts.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    assert_eq!(store.list("").unwrap(), all);
+}
+
+/// Each of two takes its key only if the other one is not taken: a number and a shard of it.
+#[test]
+fn of_two_that_exclude_each_other_one_is_swapped() {
+    let server = Server::start("");
+    server.registry().create_table().unwrap();
+    let rounds = 0..200;
+    let at_once = Barrier::new(2);
+    let swap = |mine: &str, other: &str| {
+        let mut store = server.registry();
+        let mut swap = |round: u32| {
+            let (key, other) = (format!("{mine}/{round}"), format!("{other}/{round}"));
+            let others = &[stays(&other, None)];
+            at_once.wait();
+            store.swap(&Swap { key: &key, expected: None, new: "1", others }).unwrap()
+                == Swapped::Done
+        };
+        rounds.clone().map(&mut swap).collect::<Vec<_>>()
+    };
+    let (ones, others) = thread::scope(|scope| {
+        let one = scope.spawn(|| swap("n", "s"));
+        let others = swap("s", "n");
+        (one.join().unwrap(), others)
+    });
+    for (round, (one, other)) in ones.into_iter().zip(others).enumerate() {
+        assert!(one != other, "round {round}: {one}, {other}");
+    }
 }
 
 #[test]
@@ -374,11 +422,8 @@ fn passwords_are_found_and_never_told() {
     wait_for("the reload", || registry(&given("fleet", ""), PATIENCE).get("a").is_err());
     let mut fleet = registry(&given("fleet", &passfile), PATIENCE);
     assert_eq!(put(&mut fleet, "a", None, "1"), Swapped::Done);
-    let only_if = Some(("a", "1"));
-    assert_eq!(
-        fleet.swap(&Swap { key: "b", expected: None, new: "2", only_if }),
-        Ok(Swapped::Done)
-    );
+    let others = &[stays("a", Some("1"))];
+    assert_eq!(fleet.swap(&Swap { key: "b", expected: None, new: "2", others }), Ok(Swapped::Done));
     assert_eq!(fleet.durability().unwrap().synchronous_standbys, None);
 
     let uri = format!("postgresql://fleet:right%20horse@127.0.0.1:{port}/postgres");
@@ -482,7 +527,7 @@ fn a_server_that_is_away_is_missed_in_time() {
     let mut new = registry(&format!("host=127.0.0.1 port={} user=postgres", server.port), SHORT);
     server.freeze();
     fails(
-        hasty.swap(&Swap { key: "a", expected: Some("1"), new: "2", only_if: None }),
+        hasty.swap(&Swap { key: "a", expected: Some("1"), new: "2", others: &[] }),
         StoreErrorKind::TimedOut,
     );
     fails(hasty.get("a"), StoreErrorKind::TimedOut);
@@ -549,7 +594,7 @@ fn standbys_are_never_asked_but_waited_for() {
     // Done here and nowhere else.
     let canceled = thread::scope(|scope| {
         let swapper = scope
-            .spawn(|| store.swap(&Swap { key: "a", expected: Some("2"), new: "3", only_if: None }));
+            .spawn(|| store.swap(&Swap { key: "a", expected: Some("2"), new: "3", others: &[] }));
         waits(&primary, "1", "SyncRep");
         primary.psql(
             "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
@@ -560,7 +605,7 @@ fn standbys_are_never_asked_but_waited_for() {
     assert!(error.detail.contains("synchronous replication"), "{error}");
     assert_eq!(store.get("a").unwrap().as_deref(), Some("3"));
     let mut hasty = registry(&primary.conninfo("postgres"), SHORT);
-    let swap = Swap { key: "a", expected: Some("3"), new: "4", only_if: None };
+    let swap = Swap { key: "a", expected: Some("3"), new: "4", others: &[] };
     fails(hasty.swap(&swap), StoreErrorKind::TimedOut);
     assert_eq!(hasty.get("a").unwrap().as_deref(), Some("3"));
 

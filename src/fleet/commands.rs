@@ -61,7 +61,7 @@ pub fn release(number: Number) -> Result<Option<i64>, Error> {
     ask(move |registry| {
         let keys = registry.fleet()?;
         for tag in tags {
-            let Some(held) = keys.read(number)?.filter(|it| it.state == GrantState::Held) else {
+            let Some(held) = keys.grant(number)?.filter(|it| it.state == GrantState::Held) else {
                 return Ok(None);
             };
             let released = Grant { state: GrantState::Released, tag, ..held.clone() };
@@ -90,7 +90,7 @@ pub struct Lowered {
 pub fn lower(number: Number) -> Result<Option<Lowered>, Error> {
     let mut tags = [0];
     random::fresh(&mut tags)?;
-    let found = ask(move |registry| registry.fleet()?.read(number))?;
+    let found = ask(move |registry| registry.fleet()?.grant(number))?;
     let Some(found) = found else { return Ok(None) };
     // A time after that of the bound: by an earlier one, a bound that was just set could look too far ahead.
     let (terms, latest_ms) = terms_and_latest_ms()?;

@@ -83,15 +83,6 @@ pub trait Registry {
     /// As for [`Registry::list`].
     fn read(&mut self, number: Number) -> Result<Option<Grant>, Self::Error>;
 
-    /// The same of a number that this server has written a grant of without an answer. Where somebody has made a shard of the
-    /// number, it is given back: the answer may have been the one that would have said so.
-    ///
-    /// # Errors
-    /// If that is not known.
-    fn read_own(&mut self, number: Number) -> Result<Option<Grant>, Self::Error> {
-        self.read(number)
-    }
-
     /// Replaces a grant if it equals `expected` in all its parts; otherwise returns what it is.
     ///
     /// # Errors
@@ -114,7 +105,7 @@ pub fn ask<R: Registry>(registry: &mut R, request: &Request) -> Result<Answer, R
         Request::RaiseFloor { floor_ms } => {
             Answer::Floor { floor_ms: registry.raise_floor(*floor_ms)? }
         }
-        Request::Read(number) => Answer::Found(registry.read_own(*number)?),
+        Request::Read(number) => Answer::Found(registry.read(*number)?),
         Request::Swap { number, expected, new } => {
             match registry.swap(*number, expected.as_ref(), new)? {
                 Ok(()) => Answer::Swapped,

@@ -3,21 +3,22 @@
 //! A member that has a shard makes its IDs below the bound of the grant of its own number, so that no bound of a shard has
 //! to be renewed. That is safe because whoever takes a shard makes sure first that the one who had it can make no more of
 //! them: it has given the shard back, or its acquisition of its number is over, and where it is not, although its grant has
-//! run out, it is *fenced* by releasing that number. So a member has a shard only for the acquisition that its value names,
+//! run out, it is *fenced* by releasing that number in the same transaction. So a member has a shard only for the acquisition that its value names,
 //! and has to ask again after each new one.
 //!
 //! A registry that was restored is told from one that was not by the member's own grant, which it renews every few seconds:
-//! if that is as the member knows it, before and after the shard's value is replaced, nothing was lost that was older than
-//! its last renewal. Where the fleet was told of a restore, IDs of the shard begin above the floor.
+//! if that is as the member knows it when the shard's value is replaced, nothing was lost that was older than its last
+//! renewal. Where the fleet was told of a restore, IDs of the shard begin above the floor.
 //!
-//! The number of a shard is not a server's: it is refused where one was granted it, before the shard's value is written and
-//! after ([`store`](crate::fleet::store)).
+//! All that was judged is compared in the transaction that gives the shard to the member and fences the one who had it: the
+//! member's own grant, the shard's value, the floor, the grant of who had it, and that no server was ever granted the number.
 
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::grant::{Grant, GrantState, Holder, Number};
 use crate::fleet::registry::Registry;
-use crate::fleet::store::{Keys, KeysError, Store, is_of_shard, name_of};
+use crate::fleet::store::{Keys, KeysError, Other, Store, floor_of, name_of};
+use crate::fleet::text;
 use crate::fleet::values::ValueKind;
 
 /// The value of a shard.
@@ -137,9 +138,7 @@ pub fn list<S: Store>(keys: &mut Keys<S>) -> Result<Vec<(Number, Option<ShardVal
         let number = name.split_once('/').and_then(|(datacenter, worker)| {
             Some(Number { datacenter: datacenter.parse().ok()?, worker: worker.parse().ok()? })
         });
-        if let Some(number) = number
-            && is_of_shard(&text)
-        {
+        if let Some(number) = number {
             shards.push((number, decode(&name, &text).ok()));
         }
     }
@@ -149,12 +148,12 @@ pub fn list<S: Store>(keys: &mut Keys<S>) -> Result<Vec<(Number, Option<ShardVal
 
 /// What a value says, if any server has the shard or had it.
 fn value_of(name: &str, text: Option<&str>) -> Result<Option<ShardValue>, KeysError> {
-    text.filter(|text| is_of_shard(text)).map(|text| decode(name, text)).transpose()
+    text.map(|text| decode(name, text)).transpose()
 }
 
-/// Whether the registry knows the member as it knows itself.
-fn is_known<S: Store>(keys: &mut Keys<S>, member: &Member) -> Result<bool, KeysError> {
-    Ok(keys.read(member.number)?.is_some_and(|grant| {
+/// What the registry has of a member, if it knows the member as the member knows itself.
+fn known<S: Store>(keys: &mut Keys<S>, member: &Member) -> Result<Option<Grant>, KeysError> {
+    Ok(keys.grant(member.number)?.filter(|grant| {
         grant.nonce == member.nonce
             && grant.state == GrantState::Held
             && grant.until_ms >= member.until_ms
@@ -175,29 +174,23 @@ pub fn take<S: Store>(
 ) -> Result<Outcome, KeysError> {
     let name = name_of(shard);
     for &tag in tags {
-        if !is_known(keys, member)? {
-            return Ok(Outcome::NotHolding);
-        }
+        let Some(own) = known(keys, member)? else { return Ok(Outcome::NotHolding) };
         let old = keys.value(ValueKind::Shard, &name)?;
         let value = value_of(&name, old.as_deref())?;
         if purpose != Purpose::Take && value.is_none() {
             // A member had it in another fleet, or the registry went back in time: others may have it.
             return Ok(Outcome::Unknown);
         }
-        let is_new = value.is_none();
-        let server_ms = match end_of_server(keys, shard, is_new, now_ms, tag)? {
-            ServerEnded::Below(end_ms) => end_ms,
-            ServerEnded::Not => return Ok(Outcome::Granted),
-            ServerEnded::Unclear => continue,
-        };
-        let first_ms = match end_of_others(keys, member, purpose, value, now_ms, tag)? {
-            Ended::Below(first_ms) => first_ms,
+        if keys.read(shard)?.is_some() {
+            return Ok(Outcome::Granted);
+        }
+        let (first_ms, owner) = match end_of_others(keys, member, purpose, value, now_ms)? {
+            Ended::Below { first_ms, owner } => (first_ms, owner),
             Ended::Not(value) => return Ok(Outcome::Elsewhere(value)),
-            Ended::Unclear => continue,
         };
-        let terms = keys.meta().terms;
-        let floor_ms = terms.believable_ms(keys.floor_ms()?, now_ms);
-        let first_ms = first_ms.max(server_ms).max(floor_ms);
+        let floor = keys.floor()?;
+        let floor_ms = keys.meta().terms.believable_ms(floor_of(floor.as_deref()), now_ms);
+        let first_ms = first_ms.max(floor_ms);
         let new = ShardValue {
             held: true,
             datacenter: member.number.datacenter,
@@ -209,107 +202,96 @@ pub fn take<S: Store>(
             port: member.holder.port,
             system_identifier: member.holder.system_identifier.to_string(),
         };
-        let swapped = keys.swap_value(ValueKind::Shard, &name, old.as_deref(), &new.text())?;
-        if swapped.is_err() {
-            continue;
+        let own_text = text::encode_grant(&own);
+        let own = (keys.number_key(member.number), Some(own_text), None);
+        let judged = [own, (keys.floor_key(), floor, None), (keys.number_key(shard), None, None)]
+            .into_iter()
+            .chain(owner.map(|owner| owner.compared(keys, tag)));
+        let judged: Vec<_> = judged.collect();
+        let others: Vec<_> = judged
+            .iter()
+            .map(|(key, expected, new)| Other {
+                key,
+                expected: expected.as_deref(),
+                new: new.as_deref(),
+            })
+            .collect();
+        let key = keys.value_key(ValueKind::Shard, &name);
+        if keys.swap_in_fleet(&key, old.as_deref(), &new.text(), &others)?.is_ok() {
+            return Ok(Outcome::Has { first_ms });
         }
-        if is_new && keys.read(shard)?.is_some() {
-            // A server acquired the number meanwhile. If this is not acknowledged, the value stays, and nobody gets either.
-            let _ = keys.swap_value(ValueKind::Shard, &name, Some(&new.text()), "")?;
-            return Ok(Outcome::Granted);
-        }
-        return Ok(if is_known(keys, member)? {
-            Outcome::Has { first_ms }
-        } else {
-            Outcome::NotHolding
-        });
     }
     Ok(Outcome::Contended)
 }
 
-/// Whether a server may make IDs of its own with the number of a shard.
-enum ServerEnded {
-    /// All that it made are of an earlier Unix millisecond.
-    Below(i64),
-    /// It may, or nobody has had the shard and it is to stay a server's number.
-    Not,
-    /// Something changed meanwhile.
-    Unclear,
-}
-
-/// Makes sure that no server makes IDs of its own with the number of a shard. Where servers had the shard already, the only
-/// grants are those of servers that did not see that in time and have given the number back or ended in between.
-fn end_of_server<S: Store>(
-    keys: &mut Keys<S>,
-    shard: Number,
-    is_new: bool,
-    now_ms: i64,
-    tag: u128,
-) -> Result<ServerEnded, KeysError> {
-    let Some(grant) = keys.read(shard)? else { return Ok(ServerEnded::Below(i64::MIN)) };
-    let difference_ms = i64::from(keys.meta().terms.clock_difference_ms);
-    let is_held = grant.state == GrantState::Held;
-    if is_new || is_held && grant.until_ms.saturating_add(difference_ms) >= now_ms {
-        return Ok(ServerEnded::Not);
-    }
-    if is_held && !fence(keys, shard, &grant, tag)? {
-        return Ok(ServerEnded::Unclear);
-    }
-    Ok(ServerEnded::Below(grant.until_ms))
-}
-
-/// Sees to it that the holder of a grant that has run out can't renew it: it may only be paused. Whether that took place.
-fn fence<S: Store>(
-    keys: &mut Keys<S>,
-    number: Number,
-    grant: &Grant,
-    tag: u128,
-) -> Result<bool, KeysError> {
-    let fenced = Grant { state: GrantState::Released, tag, ..grant.clone() };
-    Ok(keys.swap(number, Some(grant), &fenced)?.is_ok())
-}
-
 /// Whether others may still make IDs of a shard.
 enum Ended {
-    /// All that they made are of an earlier Unix millisecond.
-    Below(i64),
+    /// Not once the shard is had: all that they made are of an earlier Unix millisecond.
+    Below {
+        /// That one.
+        first_ms: i64,
+        /// Whose grant says so, if any.
+        owner: Option<Owner>,
+    },
     /// One of them has it.
     Not(Box<ShardValue>),
-    /// Something changed meanwhile.
-    Unclear,
 }
 
-/// Makes sure that nobody else makes IDs of a shard any more, if that is possible.
+/// The grant of a number whose holder had a shard, as it was judged.
+struct Owner {
+    number: Number,
+    grant: Option<Grant>,
+    /// Whether the holder could renew it: it may only be paused.
+    is_fenced: bool,
+}
+
+impl Owner {
+    /// Its key, what it has to be, and what it is afterwards.
+    fn compared<S: Store>(
+        self,
+        keys: &Keys<S>,
+        tag: u128,
+    ) -> (String, Option<String>, Option<String>) {
+        let expected = self.grant.as_ref().map(text::encode_grant);
+        let fenced = self.grant.filter(|_| self.is_fenced);
+        let fenced = fenced.map(|grant| Grant { state: GrantState::Released, tag, ..grant });
+        (keys.number_key(self.number), expected, fenced.as_ref().map(text::encode_grant))
+    }
+}
+
+/// Finds whether anybody else may make IDs of a shard, once the member has it.
 fn end_of_others<S: Store>(
     keys: &mut Keys<S>,
     member: &Member,
     purpose: Purpose,
     value: Option<ShardValue>,
     now_ms: i64,
-    tag: u128,
 ) -> Result<Ended, KeysError> {
-    let Some(value) = value else { return Ok(Ended::Below(i64::MIN)) };
+    let below = |first_ms| Ok(Ended::Below { first_ms, owner: None });
+    let Some(value) = value else { return below(i64::MIN) };
     let own_cluster = value.system_identifier == member.holder.system_identifier.to_string();
     if value.held && value.nonce == hex(member.nonce) {
-        return Ok(Ended::Below(value.above_ms));
+        return below(value.above_ms);
     }
     if purpose == Purpose::Confirm && !(value.held && own_cluster) {
         return Ok(Ended::Not(value.into()));
     }
     if !value.held {
-        return Ok(Ended::Below(value.above_ms));
+        return below(value.above_ms);
     }
-    if value.member() == member.number {
+    let number = value.member();
+    if number == member.number {
         // An acquisition begins above all that an earlier one could make.
-        return Ok(Ended::Below(value.above_ms.max(member.first_ms)));
+        return below(value.above_ms.max(member.first_ms));
     }
     let terms = keys.meta().terms;
-    let Some(grant) = keys.read(value.member())? else {
+    let Some(grant) = keys.grant(number)? else {
         // The registry has forgotten how far it could go.
         let forgotten_ms = now_ms.saturating_add(terms.forgotten_ms());
-        return Ok(Ended::Below(value.above_ms.max(forgotten_ms)));
+        let owner = Owner { number, grant: None, is_fenced: false };
+        let first_ms = value.above_ms.max(forgotten_ms);
+        return Ok(Ended::Below { first_ms, owner: Some(owner) });
     };
-    let below = Ended::Below(value.above_ms.max(grant.until_ms));
     let difference_ms = i64::from(terms.clock_difference_ms);
     let is_over = grant.until_ms.saturating_add(difference_ms) < now_ms;
     let is_held = grant.state == GrantState::Held;
@@ -320,10 +302,9 @@ fn end_of_others<S: Store>(
     if is_held && !is_over && (is_same || is_back && !own_cluster) {
         return Ok(Ended::Not(value.into()));
     }
-    if is_held && is_same && !fence(keys, value.member(), &grant, tag)? {
-        return Ok(Ended::Unclear);
-    }
-    Ok(below)
+    let first_ms = value.above_ms.max(grant.until_ms);
+    let owner = Owner { number, grant: Some(grant), is_fenced: is_held && is_same };
+    Ok(Ended::Below { first_ms, owner: Some(owner) })
 }
 
 /// Lowers where IDs of a shard begin, if that lies further ahead than any server with a right clock puts it, to the furthest
@@ -410,7 +391,7 @@ mod tests {
 
     /// Grants a member its number.
     fn grant(keys: &mut Keys<Double>, member: &Member) {
-        let old = keys.read(member.number).unwrap();
+        let old = keys.grant(member.number).unwrap();
         keys.swap(member.number, old.as_ref(), &acquisition(member)).unwrap().unwrap();
     }
 
@@ -477,7 +458,7 @@ mod tests {
             Outcome::Has { first_ms: 30_000 },
             "above the bound that it could go to"
         );
-        let fenced = keys.read(one.number).unwrap().unwrap();
+        let fenced = keys.grant(one.number).unwrap().unwrap();
         assert_eq!((fenced.state, fenced.until_ms), (GrantState::Released, 30_000));
         assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 40_000), Outcome::NotHolding);
     }
@@ -501,7 +482,7 @@ mod tests {
         // With another number: above the bound of the one that it had.
         let other = Member { number: Number { datacenter: 0, worker: 3 }, nonce: 13, ..again };
         grant(&mut keys, &other);
-        let mut released = keys.read(one.number).unwrap().unwrap();
+        let mut released = keys.grant(one.number).unwrap().unwrap();
         let held = released.clone();
         (released.state, released.tag) = (GrantState::Released, 99);
         keys.swap(one.number, Some(&held), &released).unwrap().unwrap();
@@ -542,7 +523,7 @@ mod tests {
         let promoted = Member { until_ms: 90_000, holder: one.holder.clone(), ..member(2, 22) };
         grant(&mut keys, &promoted);
         ask(&mut keys, &promoted, Purpose::Take, 40_000);
-        let held = keys.read(promoted.number).unwrap().unwrap();
+        let held = keys.grant(promoted.number).unwrap().unwrap();
         let released = Grant { state: GrantState::Released, tag: 99, ..held.clone() };
         keys.swap(promoted.number, Some(&held), &released).unwrap().unwrap();
         let again = Member { until_ms: 99_000, ..member(3, 33) };
@@ -600,54 +581,17 @@ mod tests {
         grant(&mut keys, &one);
         // It has a listing without the shard.
         ask(&mut keys, &one, Purpose::Take, 20_000);
-        let grant = acquisition(&late);
-        let found = keys.swap(SHARD, None, &grant).unwrap().unwrap_err();
-        assert_eq!(found.map(|it| it.state), Some(GrantState::Released));
-        // Once more, as a request that was repeated on its way.
-        assert!(keys.swap(SHARD, None, &grant).unwrap().is_err());
-        assert_eq!(
-            ask(&mut keys, &one, Purpose::Confirm, 20_000),
-            Outcome::Has { first_ms: late.until_ms },
-            "the shard stays, above what the other could have made"
-        );
+        let found = keys.swap(SHARD, None, &acquisition(&late)).unwrap().unwrap_err();
+        assert_eq!(found, Some(Grant::unreadable()));
+        assert_eq!(keys.grant(SHARD).unwrap(), None);
+        let again = Outcome::Has { first_ms: i64::MIN };
+        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), again);
     }
 
-    #[test]
-    fn a_server_that_had_no_answer_gives_the_number_of_a_shard_back() {
-        let (mut keys, mut one) = (fleet(), member(1, 11));
-        one.until_ms = 90_000;
-        grant(&mut keys, &one);
-        ask(&mut keys, &one, Purpose::Take, 20_000);
-        let grant = acquisition(&member(SHARD.worker, 55));
-        let text = crate::fleet::text::encode_grant(&grant);
-        keys.store.0.insert("/id_gen/f/n/0/500".to_owned(), text.clone());
-        // It tries to write once more, or reads.
-        let found = keys.swap(SHARD, None, &grant).unwrap().unwrap_err();
-        assert_eq!(found.map(|it| it.state), Some(GrantState::Released));
-        keys.store.0.insert("/id_gen/f/n/0/500".to_owned(), text);
-        assert_eq!(keys.read_own(SHARD).unwrap().map(|it| it.state), Some(GrantState::Released));
-    }
+    /// A store in which something happens just before a shard's value is swapped.
+    struct Rival<F>(Double, Option<F>);
 
-    #[test]
-    fn a_number_that_is_held_and_a_shard_gives_no_shard_until_the_grant_has_run_out() {
-        let (mut keys, mut one) = (fleet(), member(1, 11));
-        one.until_ms = 90_000;
-        grant(&mut keys, &one);
-        ask(&mut keys, &one, Purpose::Take, 20_000);
-        // It ended before it looked for a shard.
-        let text = crate::fleet::text::encode_grant(&acquisition(&member(SHARD.worker, 55)));
-        keys.store.0.insert("/id_gen/f/n/0/500".to_owned(), text);
-        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 33_000), Outcome::Granted);
-        let has = Outcome::Has { first_ms: 30_000 };
-        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 33_001), has);
-        assert_eq!(keys.read(SHARD).unwrap().unwrap().state, GrantState::Released);
-    }
-
-    /// A store in which a server acquires the number of a shard as soon as the shard's value is written.
-    #[derive(Debug)]
-    struct Rival(Double, Option<Grant>);
-
-    impl Store for Rival {
+    impl<F: FnOnce(&mut Double)> Store for Rival<F> {
         fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
             self.0.list(prefix)
         }
@@ -657,29 +601,67 @@ mod tests {
         }
 
         fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
-            let rival = self.1.take_if(|_| swap.key.contains("/s/"));
-            if let Some(grant) = rival {
-                // It has written its grant, and is about to look.
-                let text = crate::fleet::text::encode_grant(&grant);
-                self.0.0.insert("/id_gen/f/n/0/500".to_owned(), text);
+            if let Some(act) = self.1.take_if(|_| swap.key.contains("/s/")) {
+                act(&mut self.0);
             }
             self.0.swap(swap)
         }
     }
 
+    /// What comes of a take if something happens at the worst moment, and what the registry has then.
+    fn taken_beside(
+        keys: Keys<Double>,
+        act: impl FnOnce(&mut Double),
+        two: &Member,
+    ) -> (Outcome, Keys<Double>) {
+        let Ok(mut keys) = Keys::open(Rival(keys.store, Some(act)), "f") else { panic!() };
+        let taken = take(&mut keys, SHARD, two, Purpose::Take, 40_000, &TAGS).unwrap();
+        (taken, Keys::open(keys.store.0, "f").unwrap())
+    }
+
     #[test]
     fn a_shard_whose_number_a_server_acquires_meanwhile_is_not_had_and_leaves_nothing() {
-        let (mut keys, one) = (fleet(), member(1, 11));
+        let (mut keys, one) = (fleet(), Member { until_ms: 90_000, ..member(1, 11) });
         grant(&mut keys, &one);
-        let rival = Rival(keys.store, Some(acquisition(&member(SHARD.worker, 55))));
-        let mut keys = Keys::open(rival, "f").unwrap();
-        let taken = take(&mut keys, SHARD, &one, Purpose::Take, 20_000, &TAGS);
-        assert_eq!(taken, Ok(Outcome::Granted));
+        let number = text::encode_grant(&acquisition(&member(SHARD.worker, 55)));
+        let act = |store: &mut Double| drop(store.0.insert("/id_gen/f/n/0/500".to_owned(), number));
+        let (taken, mut keys) = taken_beside(keys, act, &one);
+        assert_eq!(taken, Outcome::Granted);
         assert_eq!(list(&mut keys), Ok(vec![]));
-        assert_eq!(keys.list().unwrap().shards, []);
-        assert_eq!(release(&mut keys, SHARD, &one, 1, 20_000, &TAGS), Ok(false));
-        let again = take(&mut keys, SHARD, &one, Purpose::Take, 20_000, &TAGS);
-        assert_eq!(again, Ok(Outcome::Granted));
+        assert_eq!(release(&mut keys, SHARD, &one, 1, 40_000, &TAGS), Ok(false));
+    }
+
+    #[test]
+    fn what_was_judged_is_compared_where_the_shard_is_had() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        let two = Member { until_ms: 90_000, ..member(2, 22) };
+        grant(&mut keys, &one);
+        grant(&mut keys, &two);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let store = |keys: &Keys<Double>| Double(keys.store.0.clone());
+        let open = |keys: &Keys<Double>| Keys::open(store(keys), "f").unwrap();
+
+        // The owner renews although its grant had run out.
+        let renewed = text::encode_grant(&Grant { tag: 77, until_ms: 70_000, ..acquisition(&one) });
+        let act = |store: &mut Double| drop(store.0.insert("/id_gen/f/n/0/1".to_owned(), renewed));
+        let (taken, mut after) = taken_beside(open(&keys), act, &two);
+        assert!(matches!(taken, Outcome::Elsewhere(_)), "{taken:?}");
+        assert_eq!(after.grant(one.number).unwrap().unwrap().state, GrantState::Held);
+
+        // The taker is fenced.
+        let fenced = Grant { state: GrantState::Released, tag: 78, ..acquisition(&two) };
+        let fenced = text::encode_grant(&fenced);
+        let act = |store: &mut Double| drop(store.0.insert("/id_gen/f/n/0/2".to_owned(), fenced));
+        let (taken, mut after) = taken_beside(open(&keys), act, &two);
+        assert_eq!(taken, Outcome::NotHolding);
+        assert_eq!(after.grant(one.number).unwrap().unwrap().state, GrantState::Held);
+
+        // Somebody tells the fleet of a restore.
+        let act =
+            |store: &mut Double| drop(store.0.insert("/id_gen/f/floor".to_owned(), "50000".into()));
+        let (taken, mut after) = taken_beside(open(&keys), act, &two);
+        assert_eq!(taken, Outcome::Has { first_ms: 50_000 });
+        assert_eq!(after.grant(one.number).unwrap().unwrap().state, GrantState::Released);
     }
 
     #[test]

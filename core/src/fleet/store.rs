@@ -10,12 +10,12 @@
 //! Every write of a grant takes place only if the fleet is still the one that the server knows, so a fleet that was
 //! wiped or made anew gives no number to a server that has not read its terms.
 //!
-//! No number is both a server's and a shard's: whoever acquires a number looks for a shard after it has written its grant,
-//! and whoever takes a shard looks for a grant after it has written the shard's value. Of two at once, one sees the other.
+//! No number is both a server's and a shard's: whoever acquires a number writes its grant only if there is no shard of it, in
+//! the same transaction, and whoever takes a shard writes its value only if there is no grant.
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::grant::{Grant, GrantState, Number};
+use crate::fleet::grant::{Grant, Number};
 use crate::fleet::meta::Meta;
 use crate::fleet::registry::{Listing, Registry};
 use crate::fleet::text;
@@ -101,7 +101,8 @@ impl<S: Store + ?Sized> Store for Box<S> {
     }
 }
 
-/// Gives a key a new value if it has the expected one, and another key has the value that it should.
+/// Gives a key a new value if it has the expected one, and all the other keys have theirs. Some of those get a new value with
+/// it: all or none, and whoever reads sees all or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Swap<'a> {
     /// The key.
@@ -110,8 +111,19 @@ pub struct Swap<'a> {
     pub expected: Option<&'a str>,
     /// Its new value.
     pub new: &'a str,
-    /// Another key, and the value that it must have.
-    pub only_if: Option<(&'a str, &'a str)>,
+    /// The other keys, each once.
+    pub others: &'a [Other<'a>],
+}
+
+/// Another key of a [`Swap`].
+#[derive(Clone, Copy, Debug)]
+pub struct Other<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// What it has to be, in all bytes; `None` if there must be none.
+    pub expected: Option<&'a str>,
+    /// Its new value; `None` if it stays as it is.
+    pub new: Option<&'a str>,
 }
 
 /// What came of a swap.
@@ -124,8 +136,11 @@ pub enum Swapped {
         /// The value of the key.
         found: Option<String>,
     },
-    /// It did not: the value of the other key is another one.
-    Forbidden,
+    /// It did not: the value of another key is not what it has to be.
+    Forbidden {
+        /// The first of those, by its place among [`Swap::others`].
+        other: usize,
+    },
 }
 
 /// What endangers a store that works.
@@ -274,10 +289,10 @@ impl<S: Store> Keys<S> {
         store.check()?;
         store.prepare()?;
         let (key, new) = (meta_key(&prefix), text::encode_meta(meta));
-        let swap = Swap { key: &key, expected: None, new: &new, only_if: None };
+        let swap = Swap { key: &key, expected: None, new: &new, others: &[] };
         match store.swap(&swap)? {
             Swapped::Done => Ok(None),
-            Swapped::Differs { .. } | Swapped::Forbidden => {
+            Swapped::Differs { .. } | Swapped::Forbidden { .. } => {
                 read_meta(store, &prefix).map(|(meta, _)| Some(meta))
             }
         }
@@ -293,26 +308,39 @@ impl<S: Store> Keys<S> {
         &self.prefix
     }
 
-    /// Gives a key a new value if it has the expected one, and the fleet is still the one that the server knows.
+    /// Gives a key a new value if it has the expected one, the other keys have theirs, and the fleet is still the one that the
+    /// server knows.
     pub(super) fn swap_in_fleet(
         &mut self,
         key: &str,
         expected: Option<&str>,
         new: &str,
-    ) -> Result<Result<(), Option<String>>, KeysError> {
+        others: &[Other<'_>],
+    ) -> Result<Result<(), Unswapped>, KeysError> {
         let meta_key = meta_key(&self.prefix);
-        let swap = Swap { key, expected, new, only_if: Some((&meta_key, &self.meta_text)) };
-        match self.store.swap(&swap)? {
+        let meta = Other { key: &meta_key, expected: Some(&self.meta_text), new: None };
+        let with_meta: Vec<_> = [meta].into_iter().chain(others.iter().copied()).collect();
+        match self.store.swap(&Swap { key, expected, new, others: &with_meta })? {
             Swapped::Done => Ok(Ok(())),
             Swapped::Differs { found } if Fault::SwapNotCompared.is_planted() => {
-                self.swap_in_fleet(key, found.as_deref(), new)
+                self.swap_in_fleet(key, found.as_deref(), new, others)
             }
-            Swapped::Differs { found } => Ok(Err(found)),
-            Swapped::Forbidden => Err(KeysError::OtherFleet),
+            Swapped::Differs { found } => Ok(Err(Unswapped::Differs(found))),
+            Swapped::Forbidden { other: 0 } => Err(KeysError::OtherFleet),
+            Swapped::Forbidden { .. } => Ok(Err(Unswapped::Forbidden)),
         }
     }
 
-    fn number_key(&self, number: Number) -> String {
+    /// A grant that is to be written over, or to be told: one that can't be read is an error.
+    ///
+    /// # Errors
+    /// If it is not known.
+    pub fn grant(&mut self, number: Number) -> Result<Option<Grant>, KeysError> {
+        let key = self.number_key(number);
+        self.store.get(&key)?.map(|text| grant_of(&key, &text)).transpose()
+    }
+
+    pub(super) fn number_key(&self, number: Number) -> String {
         self.key_in(NUMBERS, number)
     }
 
@@ -328,27 +356,14 @@ impl<S: Store> Keys<S> {
         (self.key_in(folder, number) == key).then_some(number)
     }
 
-    /// Gives back a number that was acquired a moment ago. Returns what the registry has of it then. The bound stays: the
-    /// server may have made IDs with the number before the registry was restored, or before it was in the fleet.
-    fn give_back(&mut self, number: Number, acquired: &Grant) -> Result<Option<Grant>, KeysError> {
-        let released = Grant { state: GrantState::Released, ..acquired.clone() };
-        let (key, expected) = (self.number_key(number), text::encode_grant(acquired));
-        match self.swap_in_fleet(&key, Some(&expected), &text::encode_grant(&released))? {
-            Ok(()) => Ok(Some(released)),
-            Err(found) => Ok(found.as_deref().map(grant_or_unreadable)),
-        }
-    }
-
-    /// What the registry has of a grant that this server holds, once it has looked whether the number is a shard's.
-    fn unless_shard(&mut self, number: Number, grant: Grant) -> Result<Option<Grant>, KeysError> {
-        let key = self.key_in(SHARDS, number);
-        let is_shard = grant.state == GrantState::Held
-            && self.store.get(&key)?.is_some_and(|text| is_of_shard(&text));
-        if is_shard { self.give_back(number, &grant) } else { Ok(Some(grant)) }
-    }
-
-    fn floor_key(&self) -> String {
+    pub(super) fn floor_key(&self) -> String {
         format!("{}floor", self.prefix)
+    }
+
+    /// The text of the floor.
+    pub(super) fn floor(&mut self) -> Result<Option<String>, KeysError> {
+        let key = self.floor_key();
+        Ok(self.store.get(&key)?)
     }
 
     /// Sets the floor by a clock that an administrator vouches for: raises it, or replaces a value that cannot be read or
@@ -378,11 +393,11 @@ impl<S: Store> Keys<S> {
             }
             let new = new_ms.to_string();
             // Also where the fleet is gone: who makes it anew has to know of the numbers in use.
-            let swap = Swap { key: &key, expected: current.as_deref(), new: &new, only_if: None };
+            let swap = Swap { key: &key, expected: current.as_deref(), new: &new, others: &[] };
             match self.store.swap(&swap)? {
                 Swapped::Done => return Ok(new_ms),
                 Swapped::Differs { found } => current = found,
-                Swapped::Forbidden => {}
+                Swapped::Forbidden { .. } => {}
             }
         }
     }
@@ -397,10 +412,13 @@ pub(super) fn name_of(Number { datacenter, worker }: Number) -> String {
     format!("{datacenter}/{worker}")
 }
 
-/// Whether this value of a shard says that a server has it or had it. An empty one is left by a server that could not have
-/// it, because a server had got the number.
-pub(super) const fn is_of_shard(value: &str) -> bool {
-    !value.is_empty()
+/// Why a swap in a fleet did not take place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unswapped {
+    /// The value of the key is this one.
+    Differs(Option<String>),
+    /// Another key has not the value that it has to have.
+    Forbidden,
 }
 
 fn meta_key(prefix: &str) -> String {
@@ -415,7 +433,7 @@ fn read_meta<S: Store>(store: &mut S, prefix: &str) -> Result<(Meta, String), Ke
 }
 
 /// The floor. One that can't be read may be any, so it is as high as a floor is believed to be.
-fn floor_of(text: Option<&str>) -> i64 {
+pub(super) fn floor_of(text: Option<&str>) -> i64 {
     text.map_or(i64::MIN, |text| text.parse().unwrap_or(i64::MAX))
 }
 
@@ -442,9 +460,7 @@ impl<S: Store> Registry for Keys<S> {
                 listing.floor_ms = floor_of(Some(&value));
             } else if let Some(number) = self.number_in(NUMBERS, &key) {
                 listing.grants.push((number, grant_or_unreadable(&value)));
-            } else if let Some(number) = self.number_in(SHARDS, &key)
-                && is_of_shard(&value)
-            {
+            } else if let Some(number) = self.number_in(SHARDS, &key) {
                 listing.shards.push(number);
             }
         }
@@ -460,8 +476,7 @@ impl<S: Store> Registry for Keys<S> {
     }
 
     fn floor_ms(&mut self) -> Result<i64, KeysError> {
-        let key = self.floor_key();
-        Ok(floor_of(self.store.get(&key)?.as_deref()))
+        Ok(floor_of(self.floor()?.as_deref()))
     }
 
     fn raise_floor(&mut self, floor_ms: i64) -> Result<i64, KeysError> {
@@ -469,13 +484,8 @@ impl<S: Store> Registry for Keys<S> {
     }
 
     fn read(&mut self, number: Number) -> Result<Option<Grant>, KeysError> {
-        let key = self.number_key(number);
-        self.store.get(&key)?.map(|text| grant_of(&key, &text)).transpose()
-    }
-
-    fn read_own(&mut self, number: Number) -> Result<Option<Grant>, KeysError> {
         let found = self.store.get(&self.number_key(number))?;
-        found.map_or(Ok(None), |text| self.unless_shard(number, grant_or_unreadable(&text)))
+        Ok(found.as_deref().map(grant_or_unreadable))
     }
 
     fn swap(
@@ -484,23 +494,18 @@ impl<S: Store> Registry for Keys<S> {
         expected: Option<&Grant>,
         new: &Grant,
     ) -> Result<Result<(), Option<Grant>>, KeysError> {
-        let key = self.number_key(number);
-        let (old, new_text) = (expected.map(text::encode_grant), text::encode_grant(new));
-        // A renewal needs no look: while a number is held, nobody takes it as a shard.
+        let (key, shard_key) = (self.number_key(number), self.key_in(SHARDS, number));
+        let is_no_shard = [Other { key: &shard_key, expected: None, new: None }];
+        // While a number is held, nobody takes it as a shard.
         let acquires = expected.is_none_or(|old| old.nonce != new.nonce);
-        let found = match self.swap_in_fleet(&key, old.as_deref(), &new_text)? {
-            Ok(()) if !acquires => return Ok(Ok(())),
-            Ok(()) => match self.unless_shard(number, new.clone())? {
-                Some(grant) if grant == *new => return Ok(Ok(())),
-                found => found,
-            },
-            Err(found) => match found.as_deref().map(grant_or_unreadable) {
-                // An earlier try has written it, and had no answer.
-                Some(grant) if acquires && grant == *new => self.unless_shard(number, grant)?,
-                found => found,
-            },
-        };
-        Ok(Err(found))
+        let others = if acquires { is_no_shard.as_slice() } else { &[] };
+        let (old, new) = (expected.map(text::encode_grant), text::encode_grant(new));
+        let swapped = self.swap_in_fleet(&key, old.as_deref(), &new, others)?;
+        Ok(swapped.map_err(|why| match why {
+            Unswapped::Differs(found) => found.as_deref().map(grant_or_unreadable),
+            // A server took the shard meanwhile: the number is nobody's.
+            Unswapped::Forbidden => Some(Grant::unreadable()),
+        }))
     }
 }
 
@@ -509,7 +514,7 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::fleet::grant::{Holder, Terms};
+    use crate::fleet::grant::{GrantState, Holder, Terms};
     use crate::presets;
 
     #[derive(Debug, Default)]
@@ -526,16 +531,21 @@ pub(crate) mod tests {
         }
 
         fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
-            if let Some((key, value)) = swap.only_if
-                && self.0.get(key).map(String::as_str) != Some(value)
-            {
-                return Ok(Swapped::Forbidden);
+            let differs =
+                |other: &Other<'_>| self.0.get(other.key).map(String::as_str) != other.expected;
+            if let Some(other) = swap.others.iter().position(differs) {
+                return Ok(Swapped::Forbidden { other });
             }
             let found = self.0.get(swap.key).cloned();
             if found.as_deref() != swap.expected {
                 return Ok(Swapped::Differs { found });
             }
             self.0.insert(swap.key.to_owned(), swap.new.to_owned());
+            for other in swap.others {
+                if let Some(new) = other.new {
+                    self.0.insert(other.key.to_owned(), new.to_owned());
+                }
+            }
             Ok(Swapped::Done)
         }
     }
@@ -582,7 +592,7 @@ pub(crate) mod tests {
         assert_eq!(keys.swap(NUMBER, None, &grant(1)), Ok(Ok(())));
         assert_eq!(keys.swap(NUMBER, None, &grant(2)), Ok(Err(Some(grant(1)))));
         assert_eq!(keys.swap(NUMBER, Some(&grant(1)), &grant(2)), Ok(Ok(())));
-        assert_eq!(keys.read(NUMBER), Ok(Some(grant(2))));
+        assert_eq!(keys.grant(NUMBER), Ok(Some(grant(2))));
         assert_eq!(keys.list().unwrap().grants, vec![(NUMBER, grant(2))]);
     }
 
@@ -633,7 +643,7 @@ pub(crate) mod tests {
         assert_eq!(keys.list().unwrap().grants, vec![]);
         keys.store.0.insert("/id_gen/f/n/0/7".to_owned(), "{}".to_owned());
         assert!(
-            matches!(keys.read(NUMBER), Err(KeysError::Damaged { key, .. }) if key == "/id_gen/f/n/0/7")
+            matches!(keys.grant(NUMBER), Err(KeysError::Damaged { key, .. }) if key == "/id_gen/f/n/0/7")
         );
     }
 
@@ -651,7 +661,7 @@ pub(crate) mod tests {
         // Whoever held it finds that it is another's.
         let found = keys.swap(NUMBER, Some(&grant(1)), &grant(2)).unwrap();
         assert_eq!(found, Err(Some(Grant::unreadable())));
-        assert_eq!(keys.read_own(NUMBER), Ok(Some(Grant::unreadable())));
+        assert_eq!(keys.read(NUMBER), Ok(Some(Grant::unreadable())));
         assert_eq!(keys.store.0["/id_gen/f/n/0/7"], "{}");
     }
 

@@ -2,13 +2,13 @@
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `/id_gen/<fleet>/s/<name>` | of a shard; empty if no server ever had it |
+//! | `/id_gen/<fleet>/s/<name>` | of a shard |
 //! | `/id_gen/<fleet>/t/<name>` | of a ticket |
 //!
 //! What a value says is its kind's matter. All kinds have in common that a value is replaced as a whole, by a
 //! compare-and-swap, and only while the fleet is still the one that the server knows.
 
-use crate::fleet::store::{Keys, KeysError, SHARDS, Store};
+use crate::fleet::store::{Keys, KeysError, SHARDS, Store, Unswapped};
 
 /// What a value is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +65,11 @@ impl<S: Store> Keys<S> {
         new: &str,
     ) -> Result<Result<(), Option<String>>, KeysError> {
         let key = self.value_key(kind, name);
-        self.swap_in_fleet(&key, expected, new)
+        Ok(self.swap_in_fleet(&key, expected, new, &[])?.map_err(|why| match why {
+            Unswapped::Differs(found) => found,
+            // No other key was asked for.
+            Unswapped::Forbidden => None,
+        }))
     }
 }
 

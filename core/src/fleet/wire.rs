@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness};
+use crate::fleet::store::{Other, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness};
 
 /// How a setting begins that names a PostgreSQL server. Every other one names members of etcd.
 const POSTGRESQL_SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
@@ -48,8 +48,11 @@ enum Call {
     Weakness,
     List(String),
     Get(String),
-    Swap { key: String, expected: Option<String>, new: String, only_if: Option<(String, String)> },
+    Swap { key: String, expected: Option<String>, new: String, others: Vec<OtherKey> },
 }
+
+/// An [`Other`]: its key, the expected value, and the new one.
+type OtherKey = (String, Option<String>, Option<String>);
 
 #[derive(Serialize, Deserialize)]
 struct Reply<T> {
@@ -91,9 +94,17 @@ pub fn serve(store: &mut dyn Store, call: &[u8]) -> Vec<u8> {
         Ok(Call::Weakness) => reply(store, |store| store.weakness()),
         Ok(Call::List(prefix)) => reply(store, |store| store.list(&prefix)),
         Ok(Call::Get(key)) => reply(store, |store| store.get(&key)),
-        Ok(Call::Swap { key, expected, new, only_if }) => {
-            let only_if = only_if.as_ref().map(|(key, value)| (key.as_str(), value.as_str()));
-            let swap = Swap { key: &key, expected: expected.as_deref(), new: &new, only_if };
+        Ok(Call::Swap { key, expected, new, others }) => {
+            let others: Vec<_> = others
+                .iter()
+                .map(|(key, expected, new)| Other {
+                    key,
+                    expected: expected.as_deref(),
+                    new: new.as_deref(),
+                })
+                .collect();
+            let swap =
+                Swap { key: &key, expected: expected.as_deref(), new: &new, others: &others };
             reply(store, |store| store.swap(&swap))
         }
         Err(error) => refusal(error),
@@ -176,7 +187,13 @@ impl<F: FnMut(&[u8]) -> Vec<u8>> Store for Remote<F> {
             key: swap.key.to_owned(),
             expected: swap.expected.map(str::to_owned),
             new: swap.new.to_owned(),
-            only_if: swap.only_if.map(|(key, value)| (key.to_owned(), value.to_owned())),
+            others: swap
+                .others
+                .iter()
+                .map(|it| {
+                    (it.key.to_owned(), it.expected.map(str::to_owned), it.new.map(str::to_owned))
+                })
+                .collect(),
         })
     }
 }
@@ -237,9 +254,13 @@ mod tests {
         assert_eq!(remote.prepare(), Err(failed("of \"three\"\n")));
         assert_eq!(remote.weakness(), Echo::default().weakness());
         assert_eq!(remote.list("/id_gen/"), Echo::default().list("/id_gen/"));
+        let others = [
+            Other { key: "m", expected: Some("\"1"), new: None },
+            Other { key: "n", expected: None, new: Some("") },
+        ];
         for swap in [
-            Swap { key: "k", expected: None, new: "", only_if: None },
-            Swap { key: "k", expected: Some(""), new: "é", only_if: Some(("m", "1")) },
+            Swap { key: "k", expected: None, new: "", others: &[] },
+            Swap { key: "k", expected: Some(""), new: "é", others: &others },
         ] {
             assert_eq!(remote.swap(&swap), Echo::default().swap(&swap));
         }

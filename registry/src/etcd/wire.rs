@@ -90,7 +90,7 @@ impl Range {
 #[derive(Serialize)]
 pub(super) struct Txn {
     compare: Vec<Compare>,
-    success: [Operation; 1],
+    success: Vec<Operation>,
     failure: Vec<Operation>,
 }
 
@@ -132,21 +132,28 @@ impl Compare {
 impl Txn {
     /// Compares whole values: after etcd was brought back from a backup, a revision names something else.
     pub(super) fn of(swap: &Swap<'_>) -> Txn {
-        let key = match swap.expected {
-            Some(expected) => Compare::value(swap.key, expected),
-            None => Compare::absent(swap.key),
+        let keys = || [(swap.key, swap.expected, Some(swap.new))].into_iter().chain(others(swap));
+        let compare = |(key, expected, _)| match expected {
+            Some(expected) => Compare::value(key, expected),
+            None => Compare::absent(key),
         };
-        let other = swap.only_if.map(|(key, value)| Compare::value(key, value));
-        let read = |key| Operation::RequestRange(Range::key(key));
+        let put = |(key, _, new): (&str, _, Option<&str>)| {
+            Some(Operation::RequestPut { key: key.into(), value: new?.into() })
+        };
+        let read = |(key, ..): (&str, _, _)| Operation::RequestRange(Range::key(key));
         Txn {
-            compare: [key].into_iter().chain(other).collect(),
-            success: [Operation::RequestPut { key: swap.key.into(), value: swap.new.into() }],
-            failure: [read(swap.key)]
-                .into_iter()
-                .chain(swap.only_if.map(|(key, _)| read(key)))
-                .collect(),
+            compare: keys().map(compare).collect(),
+            success: keys().filter_map(put).collect(),
+            failure: keys().map(read).collect(),
         }
     }
+}
+
+/// The other keys of a swap, each with what it has to be, and what it is to be.
+fn others<'a>(
+    swap: &Swap<'a>,
+) -> impl Iterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)> {
+    swap.others.iter().map(|other| (other.key, other.expected, other.new))
 }
 
 #[derive(Serialize)]
@@ -256,7 +263,7 @@ pub(super) fn token(body: &[u8]) -> Result<String, Refusal> {
     parse(body).map(|Token { token }| token)
 }
 
-/// What came of a swap. Where both keys have other values, what is said of the other key comes first.
+/// What came of a swap. What is said of other keys comes first.
 pub(super) fn swapped(body: &[u8], swap: &Swap<'_>) -> Result<Swapped, Refusal> {
     let answer: TxnAnswer = parse(body)?;
     if answer.succeeded {
@@ -270,10 +277,10 @@ pub(super) fn swapped(body: &[u8], swap: &Swap<'_>) -> Result<Swapped, Refusal> 
         found.next().flatten().ok_or_else(|| Refusal::unexpected("its answer lacks what was found"))
     };
     let value = next()?;
-    if let Some((_, wanted)) = swap.only_if
-        && next()?.as_deref() != Some(wanted)
-    {
-        return Ok(Swapped::Forbidden);
+    for (other, (_, expected, _)) in others(swap).enumerate() {
+        if next()?.as_deref() != expected {
+            return Ok(Swapped::Forbidden { other });
+        }
     }
     if value.as_deref() == swap.expected {
         return Err(Refusal::unexpected("it did not swap the value that it has"));

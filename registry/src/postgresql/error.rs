@@ -4,12 +4,18 @@
 
 use id_gen_core::fleet::store::StoreErrorKind;
 
+/// Whether it says that a transaction did not take place because of another one at the same time: serialization failure,
+/// deadlock.
+pub fn is_conflict(sqlstate: &str) -> bool {
+    matches!(sqlstate, "40001" | "40P01")
+}
+
 /// What an SQLSTATE means for a registry.
 pub fn kind_of(sqlstate: &str) -> StoreErrorKind {
     match sqlstate {
         "25006" => StoreErrorKind::ReadOnly,
-        // Statement, lock or transaction time-out.
-        "57014" | "55P03" | "25P04" => StoreErrorKind::TimedOut,
+        // Statement, lock or transaction time-out; others were in the way until the time was over.
+        "57014" | "55P03" | "25P04" | "40001" | "40P01" => StoreErrorKind::TimedOut,
         "42P01" => StoreErrorKind::NoTable,
         "42501" => StoreErrorKind::Credentials,
         // No such database, no such schema.

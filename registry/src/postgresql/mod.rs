@@ -28,6 +28,7 @@ use std::time::Duration;
 use id_gen_core::fleet::store::{
     Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind,
 };
+use serde::Serialize;
 
 use libpq::Answer;
 pub use libpq::LibPq;
@@ -127,23 +128,16 @@ const LIST: &str = "SELECT key, value FROM {table} WHERE starts_with(key, $1) OR
 
 const GET: &str = "SELECT value FROM {table} WHERE key = $1";
 
-/// READ COMMITTED looks at the row anew after it has waited for another one that writes it. It would not do so for the
-/// row of `only_if`, which is therefore locked first and stays as it is until the commit.
-const UPDATE: &str = "
-    WITH only_if AS MATERIALIZED (SELECT FROM {table} WHERE key = $4 AND value = $5 FOR SHARE)
-    UPDATE {table} SET value = $3
-     WHERE key = $1 AND value = $2 AND ($4 IS NULL OR EXISTS (SELECT FROM only_if))";
-
-/// The same for a key that is not there yet. Where another session is about to give it a value, this waits for that.
-const INSERT: &str = "
-    WITH only_if AS MATERIALIZED (SELECT FROM {table} WHERE key = $3 AND value = $4 FOR SHARE)
+/// All keys as of one moment, and the new values only if each is what it has to be. The transaction is serializable: had
+/// another one written any of these keys meanwhile, also one that is not there, one of the two is repeated.
+const SWAP: &str = "
+    WITH swap AS MATERIALIZED (
+        SELECT w.key, w.new,
+               (SELECT t.value FROM {table} t WHERE t.key = w.key) IS NOT DISTINCT FROM w.expected AS is_as_expected
+          FROM jsonb_to_recordset($1::jsonb) w (key text COLLATE \"C\", expected text, new text))
     INSERT INTO {table} (key, value)
-    SELECT $1, $2 WHERE $3 IS NULL OR EXISTS (SELECT FROM only_if)
-        ON CONFLICT (key) DO NOTHING";
-
-/// Both values as of one moment.
-const BOTH: &str = "
-    SELECT (SELECT value FROM {table} WHERE key = $1), (SELECT value FROM {table} WHERE key = $2)";
+    SELECT key, new FROM swap WHERE new IS NOT NULL AND (SELECT bool_and(is_as_expected) FROM swap)
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 
 /// Without the right to see more, a connected standby is a row that says nothing else.
 const DURABILITY: &str = "
@@ -256,10 +250,7 @@ impl Store for Postgresql {
     }
 
     fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
-        self.in_session(|session, call| {
-            let [value] = rows(session, GET, &[Some(key)], call)?.pop().unwrap_or([None]);
-            Ok(value)
-        })
+        self.in_session(|session, call| value(session, key, call))
     }
 
     fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
@@ -282,18 +273,23 @@ impl Store for Postgresql {
     }
 }
 
+/// A key of a swap, as the statement reads it.
+#[derive(Serialize)]
+struct Key<'a> {
+    key: &'a str,
+    expected: Option<&'a str>,
+    new: Option<&'a str>,
+}
+
 /// The swap itself, in one statement; whether it took place.
 fn write(session: &mut Session, swap: &Swap<'_>, call: &Call) -> Result<bool, StoreError> {
-    let (other, wanted) = swap.only_if.unzip();
-    let answer = match swap.expected {
-        Some(_) => session.run(
-            UPDATE,
-            &[Some(swap.key), swap.expected, Some(swap.new), other, wanted],
-            call,
-        )?,
-        None => session.run(INSERT, &[Some(swap.key), Some(swap.new), other, wanted], call)?,
-    };
-    match answer {
+    let own = Key { key: swap.key, expected: swap.expected, new: Some(swap.new) };
+    let others =
+        swap.others.iter().map(|it| Key { key: it.key, expected: it.expected, new: it.new });
+    let keys: Vec<_> = [own].into_iter().chain(others).collect();
+    let keys = serde_json::to_string(&keys)
+        .map_err(|error| session.error(StoreErrorKind::Unexpected, &error.to_string()))?;
+    match session.run(SWAP, &[Some(&keys)], call)? {
         Answer::Command { rows } => Ok(rows > 0),
         Answer::Rows(_) | Answer::Error { .. } => Err(not_understood(session)),
     }
@@ -305,12 +301,18 @@ fn why_not(
     swap: &Swap<'_>,
     call: &Call,
 ) -> Result<Option<Swapped>, StoreError> {
-    let (other, wanted) = swap.only_if.unzip();
-    let [found, other_found] = one_row(session, BOTH, &[Some(swap.key), other], call)?;
-    if other_found.as_deref() != wanted {
-        return Ok(Some(Swapped::Forbidden));
+    for (other, wanted) in swap.others.iter().enumerate() {
+        if value(session, wanted.key, call)?.as_deref() != wanted.expected {
+            return Ok(Some(Swapped::Forbidden { other }));
+        }
     }
+    let found = value(session, swap.key, call)?;
     Ok((found.as_deref() != swap.expected).then_some(Swapped::Differs { found }))
+}
+
+fn value(session: &mut Session, key: &str, call: &Call) -> Result<Option<String>, StoreError> {
+    let [value] = rows(session, GET, &[Some(key)], call)?.pop().unwrap_or([None]);
+    Ok(value)
 }
 
 /// The rows of an answer, each of `N` columns.

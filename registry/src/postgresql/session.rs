@@ -38,11 +38,12 @@ const FIND_TABLE: &str = "
 /// What a session sets for itself, so that no default of a role or a database is in the way. Settings that the server
 /// does not have yet are left out. A commit is never acknowledged earlier than `synchronous_commit = on` does it, and
 /// the warning that takes that back is not hidden. A policy of the table's owner, which may call any function, is an error.
+/// Two serializable transactions that read the whole table would be in each other's way.
 const SETTINGS: &str = "
     SELECT set_config(name, wanted, false)
       FROM (VALUES ('statement_timeout', $1), ('lock_timeout', $1), ('idle_in_transaction_session_timeout', $1),
-                   ('default_transaction_isolation', 'read committed'), ('client_min_messages', 'warning'),
-                   ('row_security', 'off'),
+                   ('default_transaction_isolation', 'serializable'), ('client_min_messages', 'warning'),
+                   ('row_security', 'off'), ('enable_seqscan', 'off'),
                    ('synchronous_commit', CASE current_setting('synchronous_commit')
                                           WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END)) w (name, wanted)
       JOIN pg_settings USING (name)";
@@ -135,7 +136,8 @@ impl Session {
         false
     }
 
-    /// Runs one statement, in which `{table}` is the registry's, and returns all that the server said to it.
+    /// Runs one statement, in which `{table}` is the registry's, and returns all that the server said to it. What another
+    /// transaction was in the way of has not happened, and is repeated.
     ///
     /// # Errors
     /// Of every kind. After one, the session is of no more use.
@@ -151,7 +153,25 @@ impl Session {
             texts.map_err(|error| self.error(StoreErrorKind::Unexpected, &error.to_string()))?;
         let statement = CString::new(statement.replace("{table}", &self.table))
             .map_err(|error| self.error(StoreErrorKind::Unexpected, &error.to_string()))?;
-        if !self.raw.send(&statement, &texts, &call.english) {
+        loop {
+            match self.run_once(&statement, &texts, call)? {
+                Answer::Error { sqlstate, message } => {
+                    if !error::is_conflict(&sqlstate) || call.is_over() {
+                        return Err(self.refused(&sqlstate, &message));
+                    }
+                }
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    fn run_once(
+        &mut self,
+        statement: &CStr,
+        texts: &[Option<CString>],
+        call: &Call,
+    ) -> Result<Answer, StoreError> {
+        if !self.raw.send(statement, texts, &call.english) {
             return Err(self.broken());
         }
         while !self.raw.flush(&call.english).map_err(|()| self.broken())? {
@@ -170,9 +190,6 @@ impl Session {
             }
             match self.raw.next_answer(&call.english) {
                 None => break,
-                Some(Answer::Error { sqlstate, message }) => {
-                    return Err(self.refused(&sqlstate, &message));
-                }
                 Some(answer) => last = Some(answer),
             }
         }
