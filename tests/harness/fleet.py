@@ -27,7 +27,12 @@ def member_conf(registry: str, more: str = "") -> str:
 def create_fleet(cluster: Cluster, grant_s: int = GRANT_SECONDS) -> None:
     """Makes the fleet, with terms for tests."""
     cluster.psql("CREATE EXTENSION IF NOT EXISTS id_gen")
-    cluster.psql(f"SELECT id_gen_fleet_create('{grant_s} s', '500 ms', '500 ms')")
+    cluster.psql(f"SELECT id_gen_fleet_create({terms(grant_s)})")
+
+
+def terms(grant_s: int) -> str:
+    """What a test makes a fleet with: how far grants reach, how often they are renewed, and how long a request may take."""
+    return f"'{grant_s} s', '500 ms', '500 ms'"
 
 
 def name_of(fleet: str) -> str:

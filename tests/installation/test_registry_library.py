@@ -55,5 +55,5 @@ def test_without_it_a_fleet_says_what_is_missing_and_goes_on_when_it_is_there(et
             assert refusal(member, "SELECT id_gen_fleet_create()").message == CANNOT_BE_LOADED
             library.unlink()
             aside.rename(library)
-            member.psql("SELECT id_gen_fleet_create()")
+            create_fleet(member, grant_s=15)
             await_number(member)
