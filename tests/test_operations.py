@@ -57,7 +57,7 @@ def run(cluster: Cluster, sql: str) -> None:
 
 
 def short(sql: str) -> str:
-    """A server that releases its own worker ID, as here, waits as long as a forgotten holder can go on: a minute by default."""
+    """A server that releases its own worker ID, as here, waits for a forgotten holder: a minute by default."""
     return sql.replace("id_gen_fleet_create()", f"id_gen_fleet_create({terms(grant_s=15)})")
 
 

@@ -1,8 +1,8 @@
 //! What a server keeps of the number that its fleet's registry gave it.
 //!
 //! - On disk, in a file that `pg_basebackup` and `pg_rewind` leave out, as they do with all whose names begin with
-//!   `pgsql_tmp`: which number it is, so that a restart takes the same. Without it a server takes another number, so
-//!   whatever is wrong with the file counts as none.
+//!   `pgsql_tmp`: who the server is, and which number it has, so that a restart takes the same. Without it a server takes
+//!   another number, and is nobody's successor, so whatever is wrong with the file counts as none.
 //! - In memory that lives as long as the machine's boot (`/dev/shm`): that this very boot held the number until just
 //!   now, so that a restart goes on without a wait. A copy of the disk does not have it. It is about one data directory,
 //!   by its number in its file system.
@@ -31,8 +31,8 @@ const MEMORY: &str = "/dev/shm";
 /// More than any witness takes.
 const WITNESS_BYTES: usize = 1024;
 
-/// The number that this server kept for a fleet.
-pub fn kept(fleet: u128) -> Option<Kept> {
+/// Who this server is in a fleet, and the number that it kept, as far as it has kept them.
+pub fn kept(fleet: u128) -> Option<(Option<u128>, Option<Kept>)> {
     let text = fs::read_to_string(NUMBER_FILE).ok()?;
     place::settle().ok()?;
     text::decode_kept(&text, KeptFor { fleet, origin: place::origin(NUMBER_FILE).ok()?? })
@@ -43,22 +43,16 @@ pub fn exists() -> bool {
     fs::exists(NUMBER_FILE).unwrap_or(false)
 }
 
-/// Keeps a number, or forgets it.
+/// Keeps who this server is, and its number, or that it has none.
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn keep(kept: Option<&Kept>, fleet: u128) -> Result<(), Error> {
-    let written = match kept {
-        Some(kept) => file::make_directory().and_then(|()| {
-            place::replace(TEMPORARY, NUMBER_FILE, |origin| {
-                text::encode_kept(kept, KeptFor { fleet, origin }).into_bytes()
-            })
-        }),
-        None => match file::remove(NUMBER_FILE) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        },
-    };
+pub fn keep(server_id: u128, kept: Option<&Kept>, fleet: u128) -> Result<(), Error> {
+    let written = file::make_directory().and_then(|()| {
+        place::replace(TEMPORARY, NUMBER_FILE, |origin| {
+            text::encode_kept(server_id, kept, KeptFor { fleet, origin }).into_bytes()
+        })
+    });
     written.map_err(|error| Reason::NumberUnwritten((&error).into()).into())
 }
 

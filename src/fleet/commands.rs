@@ -177,11 +177,11 @@ fn first_ms(state: &State) -> Option<i64> {
     Some(state.membership.right?.first_ms)
 }
 
-/// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, and the bound that
-/// was acknowledged last.
-pub fn member(right: &Right, nonce: u128, until_ms: i64) -> Member {
+/// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, the bound that was
+/// acknowledged last, and who it is.
+pub fn member(right: &Right, nonce: u128, until_ms: i64, server_id: u128) -> Member {
     let Right { number, first_ms, .. } = *right;
-    Member { number, nonce, until_ms, first_ms, holder: numbers::holder() }
+    Member { number, nonce, until_ms, first_ms, holder: numbers::holder(server_id) }
 }
 
 /// Asks for a shard for this server.

@@ -149,7 +149,7 @@ impl Journal {
     /// Makes durable what has to be, and lets claims use the rest.
     pub fn write(&mut self, member: Option<(&Member, u128)>) {
         if let Some((member, fleet)) = member {
-            self.keep(member.to_keep(), fleet);
+            self.keep(member.server_id(), member.to_keep(), fleet);
             // Before it has chosen, what was left by the last run still counts.
             if !matches!(member.phase(), Phase::Outside | Phase::Acquiring) {
                 self.write_witness(member);
@@ -159,6 +159,7 @@ impl Journal {
         self.membership.witness = member.and_then(|member| member.to_witness(i64::MIN));
         let acknowledged = member.and_then(Member::grant);
         self.membership.nonce = acknowledged.map(|(_, grant)| grant.nonce);
+        self.membership.server_id = member.map_or(0, Member::server_id);
         self.membership.acknowledged = acknowledged.map(|(number, grant)| (number, grant.until_ms));
         if acknowledged.is_some() {
             self.membership.requested = None;
@@ -217,11 +218,11 @@ impl Journal {
         self.shared.put_membership(self.membership);
     }
 
-    fn keep(&mut self, kept: Option<Kept>, fleet: u128) {
+    fn keep(&mut self, server_id: u128, kept: Option<Kept>, fleet: u128) {
         if self.kept == Some(kept) {
             return;
         }
-        let written = number_file::keep(kept.as_ref(), fleet);
+        let written = number_file::keep(server_id, kept.as_ref(), fleet);
         // What has failed may have reached the disk.
         self.kept = written.is_ok().then_some(kept);
         note_disk(&mut self.not_kept, written.err().map(|error| error.message().primary));

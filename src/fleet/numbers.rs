@@ -84,8 +84,9 @@ pub fn originals(shared: &SharedState, layout: &Layout) -> Result<Originals, Err
 }
 
 /// Who this server is for the others.
-pub fn holder() -> Holder {
+pub fn holder(server_id: u128) -> Holder {
     Holder {
+        server_id,
         system_identifier: server::system_identifier(),
         timeline: server::timeline_or_replayed(),
         host: host_name(),

@@ -351,7 +351,7 @@ impl Registrar {
         let local = self.local();
         let request = match &mut self.fleet {
             Some((meta, member)) => {
-                member.set_holder(numbers::holder());
+                member.set_holder(numbers::holder(member.server_id()));
                 let mut randoms = randoms.into_iter();
                 let Some(request) = member.next(&local, || randoms.next().unwrap_or_default())
                 else {
@@ -579,9 +579,15 @@ impl Registrar {
                 self.shared.tickets.drop_all();
             }
             None => {
-                let (kept, witness) = (number_file::kept(meta.id), number_file::witness());
-                let mut member =
-                    Member::new(meta.terms, numbers.clone(), numbers::holder(), kept, witness);
+                let (server_id, kept) = number_file::kept(meta.id).unwrap_or_default();
+                let mut fresh = [0];
+                if let Err(error) = random::fresh(&mut fresh) {
+                    self.fail(Trouble::new(TroubleKind::System, &error.to_string()));
+                    return;
+                }
+                let holder = numbers::holder(server_id.unwrap_or(fresh[0]));
+                let witness = number_file::witness();
+                let mut member = Member::new(meta.terms, numbers.clone(), holder, kept, witness);
                 // A server that has generated before may have been a member, and have made the fleet anew, which was lost.
                 if let Some((_, asked_boot_ms)) = made.filter(|_| !durable::has_reserved()) {
                     member.found_fleet(asked_boot_ms);

@@ -344,16 +344,13 @@ fn ask_fleet(
 
 /// This server as a member of its fleet.
 fn member(shared: &SharedState, layout: &Layout) -> Result<Member, Error> {
-    let (right, nonce, acknowledged) = {
-        let state = shared.lock();
-        (state.membership.right, state.membership.nonce, state.membership.acknowledged)
-    };
-    let (Some(right), Some(nonce)) = (right, nonce) else {
+    let membership = shared.lock().membership;
+    let (Some(right), Some(nonce)) = (membership.right, membership.nonce) else {
         shared.check_number(layout)?;
         return Err(ShardRefusal::NotHolding.into());
     };
-    let until_ms = acknowledged.map_or(right.until_ms, |(_, until_ms)| until_ms);
-    Ok(commands::member(&right, nonce, until_ms))
+    let until_ms = membership.acknowledged.map_or(right.until_ms, |(_, until_ms)| until_ms);
+    Ok(commands::member(&right, nonce, until_ms, membership.server_id))
 }
 
 /// What came of taking a shard.

@@ -39,6 +39,8 @@ pub struct Membership {
     pub right: Option<Right>,
     /// The nonce of the acquisition that is acknowledged.
     pub nonce: Option<u128>,
+    /// Who this server is in the fleet.
+    pub server_id: u128,
     /// What the memory of the boot should say, but for how far IDs are reserved.
     pub witness: Option<Witness>,
     /// How far the protocol is; `None` as long as the fleet was not found.

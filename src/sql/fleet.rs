@@ -38,7 +38,7 @@ sql_function! {
                 return [datacenter, worker, state, None, None, None, None, None, false.into_datum()];
             }
             let Grant { state, until_ms, holder, .. } = grant;
-            let Holder { system_identifier, timeline, host, port } = holder;
+            let Holder { system_identifier, timeline, host, port, .. } = holder;
             [
                 datacenter,
                 worker,

@@ -147,7 +147,7 @@ def test_sessions_whose_answers_are_lost_delay_no_renewal(etcd: Etcd, fleet: str
         apart.restart()
         await_holding(apart)
         renewals = int(apart.psql("SELECT renewals FROM id_gen_stat_fleet"))
-        with way.delaying_a_write(every=True), ThreadPoolExecutor(2) as pool:
+        with way.delaying_a_shard(every=True), ThreadPoolExecutor(2) as pool:
             refusals = [pool.submit(refusal, apart, "SELECT snowflake_next(500)") for _ in range(8)]
             apart.poll_until(f"SELECT renewals > {renewals + 8} FROM id_gen_stat_fleet")
             assert {each.result().sqlstate for each in refusals} == {UNREACHABLE}

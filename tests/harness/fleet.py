@@ -31,7 +31,7 @@ def create_fleet(cluster: Cluster, grant_s: int = GRANT_SECONDS) -> None:
 
 
 def terms(grant_s: int) -> str:
-    """What a test makes a fleet with: how far grants reach, how often they are renewed, and how long a request may take."""
+    """How far grants reach, how often they are renewed, and how long a request may take."""
     return f"'{grant_s} s', '500 ms', '500 ms'"
 
 

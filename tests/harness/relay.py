@@ -10,7 +10,7 @@ not lost but late: it arrives when the way is whole again, also from a client th
 """
 
 import base64
-import re
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -21,27 +21,30 @@ from harness.etcd import Etcd, Member
 from harness.ports import LOOPBACK
 
 CHUNK_BYTES = 65536
-# What a request that may write is sent to, and the keys that it names.
-WRITE = b"/v3/kv/txn"
-KEY = re.compile(rb'"key":"([^"]*)"')
 
 
 def is_of_shard(request: bytes) -> bool:
-    """Whether a request names the key of a shard (core/src/fleet/store.rs)."""
-    return any(b"/s/" in base64.b64decode(key) for key in KEY.findall(request))
+    """Whether a request reads or writes the value of a shard (core/src/fleet/store.rs)."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    with suppress(ValueError):
+        asked = json.loads(body)
+        writes = [operation["requestPut"] for operation in asked.get("success", ()) if "requestPut" in operation]
+        touched = writes if b"/v3/kv/txn " in head else [asked]
+        return any(b"/s/" in base64.b64decode(each["key"]) for each in touched)
+    return False
 
 
 class Delayed:
-    """The answer to a write that is kept from the client that asked for it."""
+    """The answer to a request that is kept from the client that asked."""
 
     def __init__(self, every: bool) -> None:
         self._every = every
         self._kept, self._passes = threading.Event(), threading.Event()
 
     def await_it(self) -> None:
-        """Waits until etcd has carried out the write."""
+        """Waits until etcd has carried out the request."""
         if not self._kept.wait(WAIT_SECONDS):
-            raise TimeoutError("no write was answered")
+            raise TimeoutError("no request was answered")
 
     def deliver(self) -> None:
         """Lets the answer pass."""
@@ -98,8 +101,8 @@ class Way:
             self._answers.set()
 
     @contextmanager
-    def delaying_a_write(self, every: bool = False) -> Iterator[Delayed]:
-        """Keeps the answer to the first write of a shard within the block, or to every one; all else passes."""
+    def delaying_a_shard(self, every: bool = False) -> Iterator[Delayed]:
+        """Keeps the answer to the first request for a shard within the block, or to every one; all else passes."""
         self._delayed = delayed = Delayed(every)
         try:
             yield delayed
@@ -123,7 +126,7 @@ class Way:
             request = data if data.startswith(b"POST ") else request + data
 
         def see_answer(_: bytes) -> None:
-            if (delayed := self._delayed) and WRITE in request and is_of_shard(request):
+            if (delayed := self._delayed) and is_of_shard(request):
                 delayed.keep()
 
         with client, suppress(OSError), socket.create_connection((LOOPBACK, member.port)) as server:

@@ -9,9 +9,11 @@ pub struct Number {
     pub worker: u32,
 }
 
-/// Who holds a number, for people to read.
+/// Who holds a number. All but the first are for people to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holder {
+    /// Random for each data directory and fleet: which server it is, whatever number it has. 0 of a holder that does not say.
+    pub server_id: u128,
     /// The database cluster, as `pg_control` knows it.
     pub system_identifier: u64,
     /// Its timeline.

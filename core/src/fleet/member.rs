@@ -299,6 +299,11 @@ impl Member {
         self.holder = holder;
     }
 
+    /// Who this server is, whatever number it has.
+    pub fn server_id(&self) -> u128 {
+        self.holder.server_id
+    }
+
     /// Takes note that the registry is another one than before: it may have forgotten what was granted, here and to others.
     pub fn doubt_registry(&mut self) {
         self.founds_until_boot_ms = None;

@@ -1,17 +1,17 @@
 //! Which member of a fleet has a shard, and how it gets it: the values that the registry keeps for shards.
 //!
 //! A member that has a shard makes its IDs below the bound of the grant of its own number, so that no bound of a shard has
-//! to be renewed. That is safe because whoever takes a shard makes sure first that the one who had it can make no more of
-//! them: it has given the shard back, or its acquisition of its number is over, and where it is not, although its grant has
-//! run out, it is *fenced* by releasing that number in the same transaction. So a member has a shard only for the acquisition that its value names,
-//! and has to ask again after each new one.
+//! to be renewed. Its value names the server and that number. The server may open it, without a write, as long as it holds
+//! just that number; with another one it has to ask for it as any other member does. That is safe because whoever takes a
+//! shard looks at the grant of the number that its value names: nobody gets it while the server holds that number, and
+//! where the grant has run out the server is *fenced*, by releasing the number in the same transaction.
 //!
 //! A registry that was restored is told from one that was not by the member's own grant, which it renews every few seconds:
-//! if that is as the member knows it when the shard's value is replaced, nothing was lost that was older than its last
-//! renewal. Where the fleet was told of a restore, IDs of the shard begin above the floor.
+//! if that is as the member knows it when the shard's value is replaced, or after it was read, nothing was lost that was
+//! older than its last renewal. Where the fleet was told of a restore, IDs of the shard begin above the floor.
 //!
-//! All that was judged is compared in the transaction that gives the shard to the member and fences the one who had it: the
-//! member's own grant, the shard's value, the floor, the grant of who had it, and that no server was ever granted the number.
+//! All that was judged is compared in the transaction that gives the shard to the member: the member's own grant, the shard's
+//! value, the floor, the grant of who had it, and that no server was ever granted the number.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,16 +23,16 @@ use crate::fleet::values::ValueKind;
 
 /// The value of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ShardValue {
     /// Whether a member has it.
     pub held: bool,
-    /// The number of the member that has it or had it last.
+    /// The number that the server had which has it or had it last, when it got it.
     pub datacenter: u32,
     /// The same.
     pub worker: u32,
-    /// The nonce of that member's acquisition of its number, in hexadecimal digits.
-    pub nonce: String,
+    /// [`Holder::server_id`] of that server, in hexadecimal digits; empty in a value of a version that did not have them.
+    #[serde(default)]
+    pub server_id: String,
     /// Random for each write.
     pub tag: String,
     /// Whoever has the shard makes its IDs of this Unix millisecond or later; once it is given back, all IDs made of it are
@@ -44,9 +44,20 @@ pub struct ShardValue {
     pub port: u16,
     /// The database cluster.
     pub system_identifier: String,
+    /// What other versions of the product say. It stays as long as the value is about the same server.
+    #[serde(flatten)]
+    pub of_other_versions: serde_json::Map<String, serde_json::Value>,
 }
 
 impl ShardValue {
+    /// Whether it is about this server.
+    fn is_of(&self, holder: &Holder) -> bool {
+        match self.server_id.as_str() {
+            "" => self.system_identifier == holder.system_identifier.to_string(),
+            server_id => server_id == hex(holder.server_id),
+        }
+    }
+
     /// The number of the member.
     pub const fn member(&self) -> Number {
         Number { datacenter: self.datacenter, worker: self.worker }
@@ -79,7 +90,7 @@ pub enum Purpose {
     Take,
     /// The same, unless nobody ever had it, as far as the registry knows.
     TakeKnown,
-    /// It had the shard with an earlier acquisition.
+    /// It had the shard when it acquired its number.
     Confirm,
 }
 
@@ -174,12 +185,23 @@ pub fn take<S: Store>(
 ) -> Result<Outcome, KeysError> {
     let name = name_of(shard);
     for &tag in tags {
-        let Some(own) = known(keys, member)? else { return Ok(Outcome::NotHolding) };
         let old = keys.value(ValueKind::Shard, &name)?;
+        // Afterwards: whoever has taken the shard from this server has fenced it.
+        let Some(own) = known(keys, member)? else { return Ok(Outcome::NotHolding) };
         let value = value_of(&name, old.as_deref())?;
         if purpose != Purpose::Take && value.is_none() {
             // A member had it in another fleet, or the registry went back in time: others may have it.
             return Ok(Outcome::Unknown);
+        }
+        let floor = keys.floor()?;
+        let floor_ms = keys.meta().terms.believable_ms(floor_of(floor.as_deref()), now_ms);
+        let has = |value: &&ShardValue| {
+            value.held && value.is_of(&member.holder) && value.member() == member.number
+        };
+        if let Some(value) = value.as_ref().filter(has) {
+            // Above all that an earlier process made with the number.
+            let first_ms = value.above_ms.max(member.first_ms).max(floor_ms);
+            return Ok(Outcome::Has { first_ms });
         }
         if keys.read(shard)?.is_some() {
             return Ok(Outcome::Granted);
@@ -188,19 +210,18 @@ pub fn take<S: Store>(
             Ended::Below { first_ms, owner } => (first_ms, owner),
             Ended::Not(value) => return Ok(Outcome::Elsewhere(value)),
         };
-        let floor = keys.floor()?;
-        let floor_ms = keys.meta().terms.believable_ms(floor_of(floor.as_deref()), now_ms);
         let first_ms = first_ms.max(floor_ms);
         let new = ShardValue {
             held: true,
             datacenter: member.number.datacenter,
             worker: member.number.worker,
-            nonce: hex(member.nonce),
+            server_id: hex(member.holder.server_id),
             tag: hex(tag),
             above_ms: first_ms,
             host: member.holder.host.clone(),
             port: member.holder.port,
             system_identifier: member.holder.system_identifier.to_string(),
+            of_other_versions: serde_json::Map::new(),
         };
         let own_text = text::encode_grant(&own);
         let own = (keys.number_key(member.number), Some(own_text), None);
@@ -269,11 +290,7 @@ fn end_of_others<S: Store>(
 ) -> Result<Ended, KeysError> {
     let below = |first_ms| Ok(Ended::Below { first_ms, owner: None });
     let Some(value) = value else { return below(i64::MIN) };
-    let own_cluster = value.system_identifier == member.holder.system_identifier.to_string();
-    if value.held && value.nonce == hex(member.nonce) {
-        return below(value.above_ms);
-    }
-    if purpose == Purpose::Confirm && !(value.held && own_cluster) {
+    if purpose == Purpose::Confirm && !(value.held && value.is_of(&member.holder)) {
         return Ok(Ended::Not(value.into()));
     }
     if !value.held {
@@ -294,16 +311,12 @@ fn end_of_others<S: Store>(
     };
     let difference_ms = i64::from(terms.clock_difference_ms);
     let is_over = grant.until_ms.saturating_add(difference_ms) < now_ms;
-    let is_held = grant.state == GrantState::Held;
-    let is_same = hex(grant.nonce) == value.nonce;
-    // One that has just started again will ask for its shard.
-    let is_back = grant.holder.system_identifier.to_string() == value.system_identifier
-        && (&grant.holder.host, grant.holder.port) == (&value.host, value.port);
-    if is_held && !is_over && (is_same || is_back && !own_cluster) {
+    let may_go_on = grant.state == GrantState::Held && value.is_of(&grant.holder);
+    if may_go_on && !is_over {
         return Ok(Ended::Not(value.into()));
     }
     let first_ms = value.above_ms.max(grant.until_ms);
-    let owner = Owner { number, grant: Some(grant), is_fenced: is_held && is_same };
+    let owner = Owner { number, grant: Some(grant), is_fenced: may_go_on };
     Ok(Ended::Below { first_ms, owner: Some(owner) })
 }
 
@@ -354,8 +367,8 @@ pub fn release<S: Store>(
         let Some(value) = value_of(&name, Some(&old))?.filter(|value| value.held) else {
             return Ok(false);
         };
-        if value.nonce != hex(member.nonce) {
-            // Of an earlier acquisition, or another's: that has to be over first.
+        if !value.is_of(&member.holder) || value.member() != member.number {
+            // Of another number, or another's: that has to be over first.
             match take(keys, shard, member, Purpose::Confirm, now_ms, &[tag])? {
                 Outcome::Has { .. } | Outcome::Contended => continue,
                 Outcome::Elsewhere(_)
@@ -364,7 +377,8 @@ pub fn release<S: Store>(
                 | Outcome::Granted => return Ok(false),
             }
         }
-        let above_ms = value.above_ms.max(above_ms);
+        // An earlier process may have made more than this one knows.
+        let above_ms = value.above_ms.max(member.first_ms).max(above_ms);
         let new = ShardValue { held: false, tag: hex(tag), above_ms, ..value };
         if keys.swap_value(ValueKind::Shard, &name, Some(&old), &new.text())?.is_ok() {
             return Ok(true);
@@ -384,7 +398,7 @@ mod tests {
     const TAGS: [u128; 3] = [101, 102, 103];
 
     fn member(worker: u32, nonce: u128) -> Member {
-        let holder = Holder { system_identifier: worker.into(), port: 5432, ..Holder::default() };
+        let holder = Holder { server_id: worker.into(), port: 5432, ..Holder::default() };
         let number = Number { datacenter: 0, worker };
         Member { number, nonce, until_ms: 30_000, first_ms: 10_000, holder }
     }
@@ -414,7 +428,8 @@ mod tests {
         grant(&mut keys, &two);
         let first = Outcome::Has { first_ms: i64::MIN };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first);
-        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first, "again");
+        let again = Outcome::Has { first_ms: one.first_ms };
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), again);
         assert!(matches!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Elsewhere(_)));
         assert_eq!(give_back(&mut keys, &two, 1), Ok(false), "not its own");
         let mut standby = two.clone();
@@ -464,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_with_another_acquisition_has_to_ask_again() {
+    fn a_shard_stays_with_a_server_that_acquires_its_number_again_or_another() {
         let (mut keys, one) = (fleet(), member(1, 11));
         grant(&mut keys, &one);
         ask(&mut keys, &one, Purpose::Take, 20_000);
@@ -472,7 +487,9 @@ mod tests {
         grant(&mut keys, &again);
         assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 40_000), Outcome::NotHolding);
         let confirmed = Outcome::Has { first_ms: 30_000 };
+        let written = keys.value(ValueKind::Shard, "0/500").unwrap();
         assert_eq!(ask(&mut keys, &again, Purpose::Confirm, 40_000), confirmed);
+        assert_eq!(keys.value(ValueKind::Shard, "0/500").unwrap(), written, "no write");
         let later = Member { nonce: 14, until_ms: 90_000, first_ms: 60_000, ..one.clone() };
         grant(&mut keys, &later);
         assert_eq!(give_back(&mut keys, &later, 1), Ok(true), "of an earlier acquisition");
@@ -513,27 +530,68 @@ mod tests {
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), has);
     }
 
-    /// What the next version of the protocol is to put right.
     #[test]
-    #[should_panic(expected = "a former owner got back what another had taken")]
     fn a_former_owner_of_the_same_cluster_does_not_get_a_shard_back_by_a_call() {
         let (mut keys, one) = (fleet(), member(1, 11));
         grant(&mut keys, &one);
         ask(&mut keys, &one, Purpose::Take, 20_000);
-        let promoted = Member { until_ms: 90_000, holder: one.holder.clone(), ..member(2, 22) };
+        let promoted = Member { until_ms: 90_000, ..member(2, 22) };
         grant(&mut keys, &promoted);
         ask(&mut keys, &promoted, Purpose::Take, 40_000);
         let held = keys.grant(promoted.number).unwrap().unwrap();
         let released = Grant { state: GrantState::Released, tag: 99, ..held.clone() };
         keys.swap(promoted.number, Some(&held), &released).unwrap().unwrap();
-        let again = Member { until_ms: 99_000, ..member(3, 33) };
-        let again = Member { holder: one.holder, ..again };
+        // With a number of its own, and with that of the one that has the shard.
+        for number in [3, 2] {
+            let again =
+                Member { until_ms: 99_000, holder: one.holder.clone(), ..member(number, 33) };
+            grant(&mut keys, &again);
+            let outcome = ask(&mut keys, &again, Purpose::Confirm, 41_000);
+            assert!(matches!(outcome, Outcome::Elsewhere(_)), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_shard_is_not_taken_from_a_server_that_acquired_its_number_again() {
+        let (mut keys, one, two) = (fleet(), member(1, 11), member(2, 22));
+        let two = Member { until_ms: 90_000, ..two };
+        grant(&mut keys, &one);
+        grant(&mut keys, &two);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let mut again = Member { nonce: 12, until_ms: 60_000, ..one.clone() };
+        again.holder.host = "renamed".to_owned();
         grant(&mut keys, &again);
-        let outcome = ask(&mut keys, &again, Purpose::Confirm, 41_000);
-        assert!(
-            matches!(outcome, Outcome::Elsewhere(_)),
-            "a former owner got back what another had taken"
-        );
+        assert!(matches!(ask(&mut keys, &two, Purpose::Take, 40_000), Outcome::Elsewhere(_)));
+        // Of another server with that number the shard is not.
+        let held = keys.grant(one.number).unwrap().unwrap();
+        let other = Grant {
+            nonce: 77,
+            tag: 77,
+            until_ms: 70_000,
+            holder: member(7, 77).holder,
+            ..held.clone()
+        };
+        keys.swap(one.number, Some(&held), &other).unwrap().unwrap();
+        let above = Outcome::Has { first_ms: 70_000 };
+        assert_eq!(ask(&mut keys, &two, Purpose::Take, 40_000), above);
+        assert_eq!(keys.grant(one.number).unwrap(), Some(other), "nobody is fenced");
+    }
+
+    #[test]
+    fn values_of_other_versions_are_read_and_what_they_say_stays() {
+        let (mut keys, one, two) = (fleet(), member(1, 11), member(2, 22));
+        let two = Member { until_ms: 90_000, ..two };
+        grant(&mut keys, &one);
+        grant(&mut keys, &two);
+        let old = r#"{"held":true,"datacenter":0,"worker":1,"nonce":"0b","tag":"65","above_ms":5,"host":"","port":5432,"system_identifier":"0"}"#;
+        keys.swap_value(ValueKind::Shard, "0/500", None, old).unwrap().unwrap();
+        assert!(matches!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Elsewhere(_)));
+        let has = Outcome::Has { first_ms: one.first_ms };
+        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), has);
+        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(true));
+        let text = keys.value(ValueKind::Shard, "0/500").unwrap().unwrap();
+        assert!(text.contains(r#""nonce":"0b""#), "{text}");
+        assert_eq!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Has { first_ms: 25_000 });
     }
 
     #[test]
@@ -584,7 +642,7 @@ mod tests {
         let found = keys.swap(SHARD, None, &acquisition(&late)).unwrap().unwrap_err();
         assert_eq!(found, Some(Grant::unreadable()));
         assert_eq!(keys.grant(SHARD).unwrap(), None);
-        let again = Outcome::Has { first_ms: i64::MIN };
+        let again = Outcome::Has { first_ms: one.first_ms };
         assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), again);
     }
 

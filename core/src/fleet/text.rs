@@ -29,6 +29,8 @@ struct GrantText {
     predecessor: Option<Hex>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     watches_since_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server_id: Option<Hex>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,10 +53,17 @@ struct MetaText {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct KeptText {
     fleet: Hex,
     origin: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server_id: Option<Hex>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    number: Option<KeptNumber>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptNumber {
     datacenter: u32,
     worker: u32,
     nonce: Hex,
@@ -103,6 +112,7 @@ pub fn encode_grant(grant: &Grant) -> String {
         tag: (*tag).into(),
         predecessor: predecessor.map(Hex::from),
         watches_since_ms: *watches_since_ms,
+        server_id: (holder.server_id != 0).then(|| holder.server_id.into()),
     })
 }
 
@@ -123,6 +133,7 @@ pub fn decode_grant(text: &str) -> Result<Grant, String> {
         predecessor: read.predecessor.map(|hex| hex.bits()).transpose()?,
         watches_since_ms: read.watches_since_ms,
         holder: Holder {
+            server_id: read.server_id.map_or(Ok(0), |hex| hex.bits())?,
             system_identifier: read.system_identifier.parse().map_err(|_| {
                 format!("system_identifier \"{}\" is not a number", read.system_identifier)
             })?,
@@ -182,8 +193,8 @@ pub fn decode_meta(text: &str) -> Result<Meta, String> {
     Ok(meta)
 }
 
-/// Where a server keeps its number, and for which fleet: a number of another fleet or of another directory, from which
-/// the file was copied, is none.
+/// Where a server keeps who it is, and its number, and for which fleet: what is about another fleet or another directory,
+/// from which the file was copied, is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptFor {
     /// [`Meta::id`].
@@ -192,22 +203,28 @@ pub struct KeptFor {
     pub origin: Origin,
 }
 
-/// What a server's disk says of its number.
-pub fn encode_kept(kept: &Kept, kept_for: KeptFor) -> String {
-    let Kept { number: Number { datacenter, worker }, nonce } = *kept;
+/// What a server's disk says: its [`Holder::server_id`], and its number, if it has one.
+pub fn encode_kept(server_id: u128, kept: Option<&Kept>, kept_for: KeptFor) -> String {
     let KeptFor { fleet, origin } = kept_for;
-    let origin = origin.encode();
-    to_text(&KeptText { fleet: fleet.into(), origin, datacenter, worker, nonce: nonce.into() })
+    let number = kept.map(|kept| KeptNumber {
+        datacenter: kept.number.datacenter,
+        worker: kept.number.worker,
+        nonce: kept.nonce.into(),
+    });
+    let (server_id, origin) = (Some(server_id.into()), origin.encode());
+    to_text(&KeptText { fleet: fleet.into(), origin, server_id, number })
 }
 
-/// What [`encode_kept`] wrote, if it was for the same.
-pub fn decode_kept(text: &str, kept_for: KeptFor) -> Option<Kept> {
+/// What [`encode_kept`] wrote, if it was for the same. A version before did not write who the server is.
+pub fn decode_kept(text: &str, kept_for: KeptFor) -> Option<(Option<u128>, Option<Kept>)> {
     let read: KeptText = serde_json::from_str(text).ok()?;
     let is_for = read.fleet.bits().ok()? == kept_for.fleet
         && Origin::decode(&read.origin)?.is_same(&kept_for.origin);
-    let number = Number { datacenter: read.datacenter, worker: read.worker };
-    let nonce = read.nonce.bits().ok()?;
-    is_for.then_some(Kept { number, nonce })
+    let server_id = read.server_id.and_then(|hex| hex.bits().ok());
+    let kept = read.number.and_then(|KeptNumber { datacenter, worker, nonce }| {
+        Some(Kept { number: Number { datacenter, worker }, nonce: nonce.bits().ok()? })
+    });
+    is_for.then_some((server_id, kept))
 }
 
 /// What the memory of a boot of the machine says. It is written over what was there, so it ends in a line of its own
@@ -254,7 +271,8 @@ mod tests {
             system_identifier: u64, timeline: u32, host: String, port: u16,
         ) -> Grant {
             let state = if held { GrantState::Held } else { GrantState::Released };
-            let holder = Holder { system_identifier, timeline, host, port };
+            let server_id = nonce;
+            let holder = Holder { server_id, system_identifier, timeline, host, port };
             Grant { nonce, tag, until_ms, state, predecessor, watches_since_ms, holder }
         }
     }
@@ -288,11 +306,16 @@ mod tests {
         let origin =
             |inode| Origin { directory: Directory { inode, created_ns: None }, file: None };
         let kept_for = KeptFor { fleet: 4, origin: origin(5) };
-        let text = encode_kept(&kept, kept_for);
-        assert_eq!(decode_kept(&text, kept_for), Some(kept));
+        for kept in [Some(kept), None] {
+            let text = encode_kept(6, kept.as_ref(), kept_for);
+            assert_eq!(decode_kept(&text, kept_for), Some((Some(6), kept)));
+        }
+        let text = encode_kept(6, Some(&kept), kept_for);
         assert_eq!(decode_kept(&text, KeptFor { fleet: 9, ..kept_for }), None);
         assert_eq!(decode_kept(&text, KeptFor { origin: origin(9), ..kept_for }), None);
         assert_eq!(decode_kept("", kept_for), None);
+        let of_before = text.replace(&format!("\"server_id\":\"{:032x}\",", 6), "");
+        assert_eq!(decode_kept(&of_before, kept_for), Some((None, Some(kept))));
     }
 
     #[test]
