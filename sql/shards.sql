@@ -9,12 +9,12 @@ CREATE FUNCTION @extschema@.snowflake_next(shard integer) RETURNS bigint
 COMMENT ON FUNCTION @extschema@.snowflake_next(integer) IS
     'next snowflake of a shard: unique, and greater than all earlier ones of it';
 
-CREATE FUNCTION @extschema@.id_gen_shard_take(shard integer, above bigint DEFAULT NULL) RETURNS void
+CREATE FUNCTION @extschema@.id_gen_shard_take(shard integer, above bigint DEFAULT NULL) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_shard_take'
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_shard_take(integer, bigint) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_shard_take(integer, bigint) IS
-    'take a shard for this server; above: its last ID (0 if new, omitted in a fleet)';
+    'take a shard for this server, above its last ID (0 if new, omitted in a fleet); returns the time from which it can be used';
 
 CREATE FUNCTION @extschema@.id_gen_shard_release(shard integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'id_gen_shard_release'
@@ -49,7 +49,7 @@ COMMENT ON VIEW @extschema@.id_gen_stat_shards IS
     'shards of this server';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.shard IS 'shard number: the worker ID in its snowflakes';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.datacenter_id IS 'datacenter ID of the server';
-COMMENT ON COLUMN @extschema@.id_gen_stat_shards.state IS 'open; closed: the next call opens it; or no room in layout';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.state IS 'open; waiting after it was taken; closed: the next call opens it; or no room in layout';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.assigned_by IS 'declared (by an administrator) or registry';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.taken_at IS 'time at which this server took the shard';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.last_id IS 'last ID generated since the server started';

@@ -423,7 +423,8 @@ impl State {
         else {
             return Some(());
         };
-        disk.kept = process.member.to_keep();
+        // A number that was lost stays there: it says only which is taken first.
+        disk.kept = process.member.to_keep().or(disk.kept);
         if process.member.right().is_some() {
             disk.reserved_ms = disk.reserved_ms.max(process.frontier * TICK_MS);
         }

@@ -340,8 +340,8 @@ fn phase_words(phase: Option<Phase>) -> String {
             "It is requesting a worker ID from the registry.".to_owned()
         }
         Some(Phase::Waiting { until_ms }) => format!(
-            "The server just acquired it and waits until {}, in case the registry was restored from a backup and another server still uses it. The wait ends sooner if a server renews its grant that has held its worker ID for longer.",
-            format_ms(until_ms)
+            "{} The wait ends sooner if a server renews its grant that has held its worker ID for longer.",
+            waits("acquired", until_ms)
         ),
         Some(Phase::Unsettled) => "It is reading the state of the registry.".to_owned(),
         Some(Phase::Holding) => "The server just acquired it.".to_owned(),
@@ -353,10 +353,25 @@ fn phase_words(phase: Option<Phase>) -> String {
 
 /// What to do about that.
 fn phase_hint(phase: Option<Phase>) -> String {
-    let state = "To see the current state: SELECT * FROM id_gen_status();";
-    let Some(Phase::Waiting { until_ms }) = phase else {
-        return format!("Call again in a few seconds. {state}");
-    };
+    match phase {
+        Some(Phase::Waiting { until_ms }) => wait_hint(until_ms),
+        _ => {
+            "Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"
+                .to_owned()
+        }
+    }
+}
+
+/// Why something cannot be used yet that the server has only just.
+pub fn waits(acquired: &str, until_ms: i64) -> String {
+    format!(
+        "The server just {acquired} it and waits until {}, in case the registry was restored from a backup and another server still uses it.",
+        format_ms(until_ms)
+    )
+}
+
+/// What to do about that.
+pub fn wait_hint(until_ms: i64) -> String {
     let left_ms = until_ms.saturating_sub(unix_ms(clock::wall_ns())).max(0).unsigned_abs();
     let left = format_duration(left_ms.div_ceil(1_000).max(1) * 1_000);
     format!(

@@ -10,7 +10,7 @@ use id_gen_core::shard_file::SHARD_FILE;
 use id_gen_core::time::{format_duration, format_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
-use crate::error::hint;
+use crate::error::{fleet, hint};
 use crate::os::test_stream;
 
 /// Why.
@@ -69,6 +69,13 @@ pub enum ShardRefusal {
         limit_ms: i64,
         /// The shard.
         shard: u32,
+    },
+    /// It was just taken.
+    NotYet {
+        /// The shard.
+        number: Number,
+        /// Until when it is waited with.
+        until_ms: i64,
     },
     /// Another member of the fleet has it.
     Elsewhere(Number, Box<ShardValue>),
@@ -272,6 +279,12 @@ impl ShardRefusal {
                 "Correct the clock, or pass the ID that id_gen_shard_release({shard}) returned on the previous server of the shard. If it is that ID, call again in {}.",
                 format_duration((above_ms - limit_ms).unsigned_abs())
             )),
+            ShardRefusal::NotYet { number, until_ms } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("{} cannot be used yet", name(*number)),
+            )
+            .detail(fleet::waits("took", *until_ms))
+            .hint(fleet::wait_hint(*until_ms)),
             ShardRefusal::Elsewhere(number, value) => {
                 let at = format!("the server at port {} of host {}", value.port, value.host);
                 let detail = if value.held {

@@ -147,8 +147,8 @@ pub fn restored() -> Result<i64, Error> {
     ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
 }
 
-/// Lets this server use the number that it has just acquired: an administrator says that the registry was not restored.
-/// Returns the Unix millisecond from which it generates with it; `None` if it cannot use it yet for another reason.
+/// Lets this server use the number that it has just acquired, and shards: an administrator says that the registry was not
+/// restored. Returns the Unix millisecond from which it generates with it; `None` if it cannot use it yet for another reason.
 ///
 /// # Errors
 /// If the registry has no answer: the wait ends once it has one.
@@ -157,6 +157,7 @@ pub fn end_wait() -> Result<Option<i64>, Error> {
     let phase = {
         let mut state = shared.lock();
         let phase = state.membership.phase;
+        shared.end_waits_with_shards(&mut state);
         if !matches!(phase, Some(Phase::Waiting { .. })) {
             return Ok(first_ms(&state));
         }

@@ -160,6 +160,7 @@ impl Journal {
         let acknowledged = member.and_then(Member::grant);
         self.membership.nonce = acknowledged.map(|(_, grant)| grant.nonce);
         self.membership.server_id = member.map_or(0, Member::server_id);
+        self.membership.shard_wait_ms = member.map_or(0, Member::discovery_ms);
         self.membership.acknowledged = acknowledged.map(|(number, grant)| (number, grant.until_ms));
         if acknowledged.is_some() {
             self.membership.requested = None;
@@ -219,7 +220,7 @@ impl Journal {
     }
 
     fn keep(&mut self, server_id: u128, kept: Option<Kept>, fleet: u128) {
-        if self.kept == Some(kept) {
+        if self.kept == Some(kept) || self.kept.is_some() && kept.is_none() {
             return;
         }
         let written = number_file::keep(server_id, kept.as_ref(), fleet);

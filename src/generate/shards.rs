@@ -3,8 +3,9 @@
 //! A shard's positions lie in shared memory, and each call moves them on by itself, without the lock. When that is denied
 //! the slow path does what it takes, as for the server's own number ([`crate::generate::claim`]).
 //!
-//! A shard is taken in this order: the fleet's registry, if there is one; the file; and only then the place is opened. It is
-//! given back in the order place, file, registry. At every point in between, no other server may have it.
+//! A shard is taken in this order: the fleet's registry, if there is one; the file; and only then the place is opened, in a
+//! fleet after a wait, by the first call that finds the registry unchanged. It is given back in the order place, file,
+//! registry. At every point in between, no other server may have it.
 //!
 //! The registry is asked without any lock of shared memory, so a shard may be given back or forgotten before the answer
 //! comes. Whoever asks compares the place's epoch ([`id_gen_core::shards`]) before it owns or opens the shard.
@@ -291,21 +292,26 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
         Some(Basis::Declared) if owned.in_fleet => Err(ShardRefusal::OfFleet(number).into()),
         Some(Basis::Declared) => Ok(()),
         Some(Basis::Fleet(_)) | None => {
+            check_usable(shared, number, &owned)?;
             // One session asks, and opens the place for all.
             if !queue::await_turn(shared, || place.is_open(), || shard_lock::try_lock(number))? {
                 return Ok(());
             }
             // After an error the end of the transaction releases the lock.
-            let (basis, first_ms) = ask_fleet(shared, layout, number, Purpose::Confirm)?;
-            let mut state = shared.lock();
-            let is_late = place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted();
-            if state.shard_basis() == Some(basis) && !is_late {
-                state.shards.basis = Some(basis);
-                let first_ms = first_ms.max(owned.first_ms);
-                let first = layout.first_position(layout.tick_from(first_ms));
-                shared.open_shard(&mut state, layout, place, first);
+            let given = ask_fleet(shared, layout, number, Purpose::Confirm)?;
+            if given.is_taken {
+                // With another number than it had when it took the shard.
+                own(shared, layout, Asked { number, place, epoch }, &given, 0)?;
+            } else {
+                let mut state = shared.lock();
+                let is_late = place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted();
+                if state.shard_basis() == Some(given.basis) && !is_late {
+                    state.shards.basis = Some(given.basis);
+                    let first_ms = given.first_ms.max(owned.first_ms);
+                    let first = layout.first_position(layout.tick_from(first_ms));
+                    shared.open_shard(&mut state, layout, place, first);
+                }
             }
-            drop(state);
             shard_lock::unlock(number);
             shared.requests.changed.wake_all();
             Ok(())
@@ -313,18 +319,36 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
     }
 }
 
-/// Asks the fleet's registry for a shard. Returns for which acquisition this server has it, and from which Unix
-/// millisecond on.
+/// Refuses a shard that this server has just taken in its fleet.
+fn check_usable(shared: &SharedState, number: Number, owned: &Owned) -> Result<(), Error> {
+    match shared.shard_waits_until_ms(&mut shared.lock(), owned) {
+        Some(until_ms) => Err(ShardRefusal::NotYet { number, until_ms }.into()),
+        None => Ok(()),
+    }
+}
+
+/// How this server has a shard.
+struct Given {
+    /// On which basis.
+    basis: Basis,
+    /// From which Unix millisecond on.
+    first_ms: i64,
+    /// Whether it did not have it before.
+    is_taken: bool,
+}
+
+/// Asks the fleet's registry for a shard.
 fn ask_fleet(
     shared: &SharedState,
     layout: &Layout,
     number: Number,
     purpose: Purpose,
-) -> Result<(Basis, i64), Error> {
+) -> Result<Given, Error> {
     let member = member(shared, layout)?;
     let basis = Basis::Fleet(member.nonce);
     match commands::take_shard(number, member, purpose)? {
-        Outcome::Has { first_ms } => Ok((basis, first_ms)),
+        Outcome::Has { first_ms } => Ok(Given { basis, first_ms, is_taken: false }),
+        Outcome::Taken { first_ms } => Ok(Given { basis, first_ms, is_taken: true }),
         Outcome::Elsewhere(value) => Err(ShardRefusal::Elsewhere(number, value).into()),
         Outcome::Unknown if purpose == Purpose::TakeKnown => {
             Err(ShardRefusal::OfOriginal(number).into())
@@ -357,6 +381,8 @@ fn member(shared: &SharedState, layout: &Layout) -> Result<Member, Error> {
 pub struct Taken {
     /// The number that the ID names which it was to go above, if that is another shard's.
     pub other_number: Option<Number>,
+    /// From which Unix millisecond on its IDs can be made.
+    pub usable_ms: i64,
 }
 
 /// Takes a shard for this server. It makes no ID of it at or below `above`.
@@ -382,8 +408,8 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         let place = shared.shards().place(number).ok_or(ShardRefusal::Full(PLACES))?;
         (place, place.epoch(), state.shard_basis() == Some(Basis::Declared))
     };
-    let (basis, first_ms) = if declared {
-        (Basis::Declared, i64::MIN)
+    let given = if declared {
+        Given { basis: Basis::Declared, first_ms: i64::MIN, is_taken: false }
     } else {
         let (own, originals) = {
             let state = shared.lock();
@@ -396,25 +422,50 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         let purpose = if needs_known { Purpose::TakeKnown } else { Purpose::Take };
         ask_fleet(shared, layout, number, purpose)?
     };
+    if declared && above.is_none() {
+        check_is_owned(shared, number)?;
+    }
+    let usable_ms = own(shared, layout, Asked { number, place, epoch }, &given, above_end)?;
+    shard_lock::unlock(number);
+    Ok(Taken { other_number, usable_ms })
+}
+
+/// A shard whose registry was asked, and its place as it was then.
+struct Asked<'a> {
+    number: Number,
+    place: &'a Place,
+    epoch: u64,
+}
+
+/// Writes down that this server has a shard, above a position, and opens it where it can be used at once. Returns from which
+/// Unix millisecond on it can. For the holder of the shard's lock.
+fn own(
+    shared: &SharedState,
+    layout: &Layout,
+    Asked { number, place, epoch }: Asked<'_>,
+    given: &Given,
+    above_end: u64,
+) -> Result<i64, Error> {
+    let Given { basis, first_ms, is_taken } = *given;
     let guard = shared.write_lock.lock();
     let unwritten = |error| ShardRefusal::Unwritten { change: Change::Taken(number), error };
     let (owned, entries) = {
-        let state = shared.lock();
+        let mut state = shared.lock();
         if state.shard_basis() != Some(basis) {
             return Err(ShardRefusal::NotHolding.into());
         }
         if place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted() {
             return Err(ShardRefusal::Contended.into());
         }
-        if declared && above.is_none() {
-            check_is_owned(shared, number)?;
-        }
         let above_end = if Fault::ShardTakeIgnoresAbove.is_planted() { 0 } else { above_end };
         let end = shared.first_of_shard(&state, layout, place).max(above_end);
         let first_ms = first_ms.max(end_ms(layout, end)).max(layout.epoch_ms());
         let before = place.owned();
-        let since_ms = before.map_or_else(|| unix_ms(clock::wall_ns()), |it| it.since_ms);
-        let owned = Owned { since_ms, first_ms, in_fleet: !declared };
+        let since_ms = match before.filter(|_| !is_taken) {
+            Some(before) => before.since_ms,
+            None => state.trusted_ms(None),
+        };
+        let owned = Owned { since_ms, first_ms, in_fleet: basis != Basis::Declared };
         place.set_owned(Some(owned));
         let entries = shard_list::entries(shared, &state, layout);
         place.set_owned(before);
@@ -423,17 +474,15 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
     write_file(shared, &entries, &guard).map_err(unwritten)?;
     let mut state = shared.lock();
     place.set_owned(Some(owned));
-    if state.shard_basis() == Some(basis) {
+    let waits_until_ms = shared.shard_waits_until_ms(&mut state, &owned);
+    if state.shard_basis() == Some(basis) && waits_until_ms.is_none() {
         state.shards.basis = Some(basis);
         let first = layout.first_position(layout.tick_from(owned.first_ms));
         shared.open_shard(&mut state, layout, place, first);
     }
     // If the number has become the server's own meanwhile, that makes no IDs from here on.
     shared.put_shards(&mut state);
-    drop(state);
-    drop(guard);
-    shard_lock::unlock(number);
-    Ok(Taken { other_number })
+    Ok(waits_until_ms.unwrap_or_else(|| state.trusted_ms(None)))
 }
 
 fn check_own_number(shared: &SharedState, state: &State, number: Number) -> Result<(), Error> {

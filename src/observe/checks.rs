@@ -15,6 +15,7 @@ use id_gen_core::planted::Fault;
 use id_gen_core::presets::name_or_text;
 use id_gen_core::profile::kind::{Kind, Plausibility};
 use id_gen_core::shard_file::SHARD_FILE;
+use id_gen_core::shards::Place;
 use id_gen_core::ticket::shared::NoRange;
 use id_gen_core::time::{NS_PER_MS, NS_PER_S, format_duration, format_ms, unix_ms};
 use pgrx::datum::DatumWithOid;
@@ -445,6 +446,14 @@ fn shards(on: &CheckedServer) -> CheckResult {
         });
         if let Some(error) = granted {
             return CheckResult::failing(&error);
+        }
+        let not_yet = |place: &Place| {
+            let owned = place.owned().filter(|_| !place.is_open())?;
+            let until_ms = on.shared.shard_waits_until_ms(&mut on.shared.lock(), &owned)?;
+            Some(ShardRefusal::NotYet { number: place.number()?, until_ms })
+        };
+        if let Some(refusal) = on.shared.shards().in_use().find_map(not_yet) {
+            return CheckResult::failing(&refusal.into());
         }
     }
     Fine(format!("this server has {}", counted(owned.len() as u64, "shard")))

@@ -41,6 +41,8 @@ pub struct Membership {
     pub nonce: Option<u128>,
     /// Who this server is in the fleet.
     pub server_id: u128,
+    /// How long a shard is waited with that the server has just taken, in milliseconds.
+    pub shard_wait_ms: u64,
     /// What the memory of the boot should say, but for how far IDs are reserved.
     pub witness: Option<Witness>,
     /// How far the protocol is; `None` as long as the fleet was not found.

@@ -90,6 +90,25 @@ impl SharedState {
         own_end.max(state.shards.start).max(place.end())
     }
 
+    /// Until when a shard of a fleet is waited with, because this server has just taken it: no restore of the registry goes
+    /// unnoticed meanwhile.
+    pub fn shard_waits_until_ms(&self, state: &mut State, owned: &Owned) -> Option<i64> {
+        let until_ms = owned.since_ms.saturating_add_unsigned(state.membership.shard_wait_ms);
+        (owned.in_fleet && state.trusted_ms(None) < until_ms).then_some(until_ms)
+    }
+
+    /// Waits no longer with shards that were just taken: an administrator says that the registry was not restored.
+    pub fn end_waits_with_shards(&self, state: &mut State) {
+        for place in self.shards().in_use() {
+            if let Some(owned) = place.owned()
+                && let Some(until_ms) = self.shard_waits_until_ms(state, &owned)
+            {
+                let left_ms = until_ms - state.trusted_ms(None);
+                place.set_owned(Some(Owned { since_ms: owned.since_ms - left_ms, ..owned }));
+            }
+        }
+    }
+
     /// Opens a place of a shard that this server has, from a position on.
     pub fn open_shard(&self, state: &mut State, layout: &Layout, place: &Place, first: u64) {
         let Some(allocator) = state.allocator else { return };

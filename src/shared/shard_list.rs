@@ -94,8 +94,10 @@ pub fn read_file(
     }
     let mut state = shared.lock();
     state.shards.trusted_number = recorded;
+    let now_ms = state.trusted_ms(None);
+    let mut put = |entry: &Entry| put_entry(shared, layout, entry, now_ms);
     state.shards.file = match file {
-        FileState::Read if !entries.iter().all(|entry| put_entry(shared, layout, entry)) => {
+        FileState::Read if !entries.iter().all(&mut put) => {
             FileState::Unusable(Flaw::TooMany.into())
         }
         file => file,
@@ -147,14 +149,15 @@ fn log_forgotten(entries: &[Entry]) {
 }
 
 /// Puts what the file says of a shard into its place; whether there was room.
-fn put_entry(shared: &SharedState, layout: &Layout, entry: &Entry) -> bool {
+fn put_entry(shared: &SharedState, layout: &Layout, entry: &Entry, now_ms: i64) -> bool {
     let Some(place) = shared.shards().place(entry.number) else { return false };
     if !place.is_open() {
         place.raise_closed(layout.first_position(layout.tick_from(entry.above_ms)));
     }
     if entry.holding != Holding::Released {
         let in_fleet = entry.holding == Holding::Fleet;
-        let (since_ms, first_ms) = (entry.since_ms, entry.above_ms);
+        // By a clock that was ahead then, it would be waited with until that time.
+        let (since_ms, first_ms) = (entry.since_ms.min(now_ms), entry.above_ms);
         place.set_owned(Some(Owned { since_ms, first_ms, in_fleet }));
     }
     true

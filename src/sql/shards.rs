@@ -29,7 +29,7 @@ fn shard_argument(call: &Call) -> Result<i32, Error> {
 }
 
 sql_function! {
-    /// `id_gen_shard_take(shard integer [, above bigint]) → void`
+    /// `id_gen_shard_take(shard integer [, above bigint]) → timestamptz`
     fn id_gen_shard_take(call) {
         let shard = shard_argument(call)?;
         let above = call.int8(1);
@@ -38,7 +38,7 @@ sql_function! {
             let warning = error::shards::above_is_of_another(shard, other);
             report::tell(warning, PgLogLevel::WARNING, call.function());
         }
-        Ok(call.void())
+        Ok(int8(timestamp::from_unix_ms(taken.usable_ms)))
     }
 }
 
@@ -75,10 +75,12 @@ pub fn statistics(call: &mut Call) -> pg_sys::Datum {
 
 fn row(shared: &SharedState, place: &Place) -> Option<[Option<pg_sys::Datum>; 8]> {
     let (number, owned, layout) = (place.number()?, place.owned()?, shared.layout_if_valid()?);
+    let waits = shared.shard_waits_until_ms(&mut shared.lock(), &owned).is_some();
     let state = match (place.is_open(), shared.has_room(layout, place)) {
         (true, _) => "open",
-        (false, true) => "closed",
         (false, false) => "no room in layout",
+        (false, true) if waits => "waiting",
+        (false, true) => "closed",
     };
     let (issued, _) = place.issued();
     let last_id = shard_list::id_at_end(layout, number, place.end());

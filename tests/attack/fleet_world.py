@@ -419,7 +419,7 @@ class FleetAdministrator(Administrator):
         assert isinstance(member, Member)
         hint, text = refused.hint, f"{refused.message} {refused.detail} {refused.hint}"
         world.resume(member)
-        if "shard" in refused.message:
+        if "shard" in refused.message and "restored => false" not in hint:
             self._shard(member, database, refused)
         elif f"sequence public.{TICKET}" in refused.message:
             if not world.was_restored:

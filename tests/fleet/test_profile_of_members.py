@@ -5,6 +5,7 @@ import pytest
 from harness import Cluster
 from harness.etcd import Etcd
 from harness.fleet import await_number, create_fleet, member_conf
+from harness.shards import take
 
 WORKERS = """
 SELECT item, status, found FROM id_gen_profile('stored', 'id') WHERE section = 'worker' OR item = 'fleet'
@@ -28,7 +29,7 @@ def test_numbers_of_other_members_are_known(first: Cluster, conf: str) -> None:
         second.psql("CREATE EXTENSION id_gen")
         other = await_number(second)
         # So do those of shards, whichever member has them.
-        second.psql(f"SELECT id_gen_shard_take({shard})")
+        take(second, shard, above=None)
     # Its number stays known when the server has gone.
     foreign = store(first, own, other, shard)
     with first.connect() as connection:

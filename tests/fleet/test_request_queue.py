@@ -24,6 +24,7 @@ from harness.fleet import (
 )
 from harness.ids import Caller, answer_of, change, refusal
 from harness.relay import Way
+from harness.shards import take
 
 MEMBERS = "SELECT count(*) FROM id_gen_fleet_members()"
 # How many sessions can ask at a time (src/shared/requests.rs).
@@ -143,7 +144,7 @@ def test_sessions_whose_answers_are_lost_delay_no_renewal(etcd: Etcd, fleet: str
     with member_by(etcd, fleet) as (way, apart):
         create_fleet(apart)
         await_number(apart)
-        apart.psql("SELECT id_gen_shard_take(500)")
+        take(apart, 500, above=None)
         apart.restart()
         await_holding(apart)
         renewals = int(apart.psql("SELECT renewals FROM id_gen_stat_fleet"))

@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from harness import Cluster
-from harness.checks import CHOSEN_WORKER_ID, follow
+from harness.checks import CHOSEN_WORKER_ID, checks, follow
 from harness.clock import FakeClock
 from harness.etcd import Etcd
 from harness.fleet import (
@@ -18,6 +19,7 @@ from harness.fleet import (
     UNREACHABLE,
     await_holding,
     await_number,
+    await_phase,
     await_trouble,
     create_fleet,
     member_conf,
@@ -27,11 +29,14 @@ from harness.fleet import (
     silent,
 )
 from harness.ids import PATIENT, Caller, Value, answer_of, await_refusal, change, error_of, first_given, refusal
+from harness.page import Page
 from harness.relay import Delayed, Way
-from harness.shards import RECOVER, Writer, many_of, next_of, owned, refused, release, take
+from harness.shards import RECOVER, Writer, await_usable, many_of, next_of, owned, refused, release, take
 
 # The same with every server.
 pytestmark = pytest.mark.any_server
+
+PAGE = Page(Path(__file__).parents[2] / "docs/shards.md")
 
 SHARD = 500
 ALONE = ("ALTER SYSTEM SET id_gen.registry = ''", "ALTER SYSTEM SET id_gen.worker_id = 3")
@@ -77,6 +82,38 @@ def test_a_shard_moves_by_two_lines_above_all_that_was_made(first: Cluster, seco
     assert refused(first, SHARD).sqlstate == "55000"
     release(first, SHARD)  # once more, which changes nothing
     next_of(second, SHARD)
+
+
+def test_a_shard_that_was_just_taken_says_when_it_works(etcd: Etcd, fleet: str) -> None:
+    state = f"SELECT state FROM id_gen_stat_shards WHERE shard = {SHARD}"
+    is_later = f"SELECT id_gen_shard_take({SHARD}) > clock_timestamp()"
+    end = "SELECT id_gen_fleet_report_restore(restored => false);"
+    with Cluster("patient", conf=member_conf(etcd.endpoints, f"{fleet}\n{CONF}")) as patient:
+        # With these terms all waits last 21 s.
+        patient.psql("CREATE EXTENSION id_gen; SELECT id_gen_fleet_create('60 s', '20 s', '500 ms')")
+        await_phase(patient, "waiting")
+        patient.psql(end)
+        await_number(patient)
+        assert patient.psql(is_later) == "t"
+        error = refused(patient, SHARD)
+        assert error.message == f"shard {SHARD} cannot be used yet"
+        assert end in (error.hint or "")
+        assert patient.psql(state) == "waiting"
+        assert checks(patient)["shards"].status == "error"
+        # Once more changes nothing, and after a restart it waits, too.
+        assert patient.psql(is_later) == "t"
+        patient.restart()
+        await_holding(patient)
+        assert refused(patient, SHARD).message == error.message
+        patient.psql(end)
+        assert next_of(patient, SHARD) > 0
+        assert patient.psql(state) == "open"
+        assert checks(patient)["shards"].status == "ok"
+        assert patient.psql(is_later) == "f"
+        become(patient, ALONE)
+        at_once = f"SELECT id_gen_shard_take({SHARD + 1}, above => 0) <= clock_timestamp()"
+        assert patient.psql(at_once) == "t", "outside of a fleet nobody waits"
+        next_of(patient, SHARD + 1)
 
 
 @pytest.mark.long
@@ -197,7 +234,8 @@ def test_a_server_that_loses_its_number_asks_again(first: Cluster) -> None:
     first.psql(f"SELECT id_gen_fleet_release({number})")
     first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
     await_number(first)
-    assert next_of(first, SHARD) > last
+    # With another number the registry has to say so, which is waited with.
+    assert first_given(first, lambda: next_of(first, SHARD), NO_NUMBER) > last
     assert in_registry(first) == f"held|{number_of(first)}"
 
 
@@ -209,6 +247,7 @@ def test_a_paused_owner_makes_nothing_more_once_another_has_the_shard(first: Clu
         given = [connection.execute(ask).fetchone()[0]]
         with first.paused():
             second.poll_until(f"SELECT id_gen_shard_take({SHARD}) IS NOT NULL")
+            await_usable(second, SHARD)
             taken = many_of(second, SHARD, 1_000)
         first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
         with pytest.raises(Exception, match="does not have shard|number|registry"):
@@ -222,12 +261,37 @@ def test_a_paused_owner_makes_nothing_more_once_another_has_the_shard(first: Clu
 
 
 @pytest.mark.long
+def test_a_promoted_standby_takes_all_shards_of_its_primary_by_one_line(first: Cluster) -> None:
+    await_number(first)
+    shards = [SHARD, SHARD + 1]
+    for shard in shards:
+        take(first, shard, above=None)
+    with Cluster("standby", standby_of=first) as standby:
+        await_holding(standby)
+        last = max(many_of(first, shard, 10)[-1] for shard in shards)
+        [line] = [text for text in PAGE.blocks("text") if "pg_control_system" in text]
+        standby.promote()
+        await_number(standby)
+        for shard in shards:
+            assert refused(standby, shard).message == f"this server does not have shard {shard}"
+        assert "has the shard, with worker ID" in (refusal(standby, line).detail or "")
+        first.stop("immediate")
+        standby.poll_until(
+            line.rstrip().rstrip(";").replace("id_gen_shard_take(shard)", "count(id_gen_shard_take(shard)) = 2")
+        )
+        for shard in shards:
+            await_usable(standby, shard)
+            assert next_of(standby, shard) > last
+
+
+@pytest.mark.long
 def test_the_hint_takes_the_shard_of_a_server_that_left_without_its_registry(
     first: Cluster, second: Cluster, etcd: Etcd
 ) -> None:
     take(first, SHARD, above=None)
     with first.paused():
         second.poll_until(f"SELECT id_gen_shard_take({SHARD}) IS NOT NULL")
+    await_usable(second, SHARD)
     last = next_of(second, SHARD)
     with silent(etcd):
         become(second, ALONE)
@@ -236,6 +300,7 @@ def test_the_hint_takes_the_shard_of_a_server_that_left_without_its_registry(
     hint = refused(first, SHARD).hint or ""
     [line] = re.findall(r"SELECT id_gen_shard_take\([^;]*\)", hint)
     first.poll_until(f"{line} IS NOT NULL")
+    await_usable(first, SHARD)
     assert next_of(first, SHARD) > last
 
 
@@ -266,6 +331,7 @@ def test_numbers_for_servers_are_no_shards(first: Cluster) -> None:
     assert first_one <= number_of(first) <= last_one and not first_one <= shard <= last_one
     change(first, "worker_id_range", "0-7")
     first.poll_until(f"SELECT id_gen_shard_take({shard}) IS NOT NULL")
+    await_usable(first, shard)
     next_of(first, shard)
     change(first, "worker_id_range", "1-7")
     first.poll_until("SELECT worker_id > 0 FROM id_gen_status()")
@@ -387,6 +453,7 @@ def test_a_shard_that_is_given_up_is_taken_above_what_led_the_clock(first: Clust
     line = re.search(r"SELECT id_gen_shard_take[^;]*;", first.log(since))
     assert line
     second.psql(line[0])
+    await_usable(second, SHARD)
     assert first_given(second, lambda: next_of(second, SHARD), NO_NUMBER) > last
 
 

@@ -44,7 +44,8 @@ LEAD_MS = 500
 # Numbers that the registry grants to nobody: shards, of which one moves round the servers all the while.
 SHARDS = (30, 31)
 NUMBERS = "0-29"
-MOVE_SECONDS = 0.3
+# Twice as long as a shard is waited with that was taken.
+MOVE_SECONDS = 4.0
 # No grant that a server used when it made an ID reaches further ahead of that ID's time; a little more for the way.
 FURTHEST_MS = GRANT_SECONDS * 1000 + LEAD_MS + 100
 

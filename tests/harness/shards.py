@@ -21,6 +21,13 @@ def take(cluster: Cluster, shard: int, above: int | None = 0) -> None:
     """Takes a shard, above what the server said that gave it back, or none. Its fleet knows that by itself."""
     at_least = "" if above is None else f", above => {above}"
     cluster.psql(f"SELECT id_gen_shard_take({shard}{at_least})")
+    await_usable(cluster, shard)
+
+
+def await_usable(cluster: Cluster, shard: int) -> None:
+    """Waits until a server makes IDs of a shard that it has just taken."""
+    waits = f"SELECT FROM id_gen_stat_shards WHERE shard = {shard} AND state = 'waiting'"
+    cluster.poll_until(f"SELECT NOT EXISTS ({waits})")
 
 
 def release(cluster: Cluster, shard: int) -> int:

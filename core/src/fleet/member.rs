@@ -299,6 +299,11 @@ impl Member {
         self.holder = holder;
     }
 
+    /// How long whatever it takes anew is waited with.
+    pub fn discovery_ms(&self) -> u64 {
+        self.terms.discovery_ms()
+    }
+
     /// Who this server is, whatever number it has.
     pub fn server_id(&self) -> u128 {
         self.holder.server_id
@@ -357,7 +362,8 @@ impl Member {
         }
     }
 
-    /// The number and nonce to be kept on disk; `None` if what is there has to be forgotten.
+    /// The number and nonce to be kept on disk; `None` if there are none, where what is there may stay: it says only which
+    /// number is taken first.
     pub fn to_keep(&self) -> Option<Kept> {
         match &self.state {
             State::Holding(held) | State::Leaving(held) | State::Left(Some(held)) => {

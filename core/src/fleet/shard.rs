@@ -97,8 +97,16 @@ pub enum Purpose {
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has the shard, and makes no ID of an earlier Unix millisecond.
+    /// It has the shard, as it had before, and makes no ID of an earlier Unix millisecond.
     Has {
+        /// That one.
+        first_ms: i64,
+    },
+    /// It has the shard from now on, and makes no ID of an earlier Unix millisecond. It waits for [`Terms::discovery_ms`] before
+    /// it asks again and makes the first one: were the registry restored meanwhile, all that have a shard have said so by then.
+    ///
+    /// [`Terms::discovery_ms`]: crate::fleet::Terms::discovery_ms
+    Taken {
         /// That one.
         first_ms: i64,
     },
@@ -239,7 +247,7 @@ pub fn take<S: Store>(
             .collect();
         let key = keys.value_key(ValueKind::Shard, &name);
         if keys.swap_in_fleet(&key, old.as_deref(), &new.text(), &others)?.is_ok() {
-            return Ok(Outcome::Has { first_ms });
+            return Ok(Outcome::Taken { first_ms });
         }
     }
     Ok(Outcome::Contended)
@@ -370,7 +378,7 @@ pub fn release<S: Store>(
         if !value.is_of(&member.holder) || value.member() != member.number {
             // Of another number, or another's: that has to be over first.
             match take(keys, shard, member, Purpose::Confirm, now_ms, &[tag])? {
-                Outcome::Has { .. } | Outcome::Contended => continue,
+                Outcome::Has { .. } | Outcome::Taken { .. } | Outcome::Contended => continue,
                 Outcome::Elsewhere(_)
                 | Outcome::Unknown
                 | Outcome::NotHolding
@@ -426,7 +434,7 @@ mod tests {
         let (mut keys, one, two) = (fleet(), member(1, 11), member(2, 22));
         grant(&mut keys, &one);
         grant(&mut keys, &two);
-        let first = Outcome::Has { first_ms: i64::MIN };
+        let first = Outcome::Taken { first_ms: i64::MIN };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first);
         let again = Outcome::Has { first_ms: one.first_ms };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), again);
@@ -438,7 +446,7 @@ mod tests {
         assert_eq!(give_back(&mut keys, &one, 25_000), Ok(true));
         assert_eq!(give_back(&mut keys, &one, 25_000), Ok(false), "twice");
         assert!(matches!(ask(&mut keys, &one, Purpose::Confirm, 20_000), Outcome::Elsewhere(_)));
-        let second = Outcome::Has { first_ms: 25_000 };
+        let second = Outcome::Taken { first_ms: 25_000 };
         assert_eq!(ask(&mut keys, &two, Purpose::Take, 20_000), second);
     }
 
@@ -456,7 +464,7 @@ mod tests {
         assert_eq!(lower(&mut keys, SHARD, 20_000, &TAGS), Ok(lowered));
         let unchanged = Lowered::Done { before_ms: above_ms, above_ms };
         assert_eq!(lower(&mut keys, SHARD, 20_000, &TAGS), Ok(unchanged));
-        let first = Outcome::Has { first_ms: above_ms };
+        let first = Outcome::Taken { first_ms: above_ms };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first);
     }
 
@@ -470,7 +478,7 @@ mod tests {
         assert!(matches!(ask(&mut keys, &two, Purpose::Take, 32_999), Outcome::Elsewhere(_)));
         assert_eq!(
             ask(&mut keys, &two, Purpose::Take, 40_000),
-            Outcome::Has { first_ms: 30_000 },
+            Outcome::Taken { first_ms: 30_000 },
             "above the bound that it could go to"
         );
         let fenced = keys.grant(one.number).unwrap().unwrap();
@@ -493,7 +501,7 @@ mod tests {
         let later = Member { nonce: 14, until_ms: 90_000, first_ms: 60_000, ..one.clone() };
         grant(&mut keys, &later);
         assert_eq!(give_back(&mut keys, &later, 1), Ok(true), "of an earlier acquisition");
-        let back = Outcome::Has { first_ms: 60_000 };
+        let back = Outcome::Taken { first_ms: 60_000 };
         assert_eq!(ask(&mut keys, &later, Purpose::Take, 40_000), back, "above that");
         let again = Member { until_ms: 90_000, ..again };
         // With another number: above the bound of the one that it had.
@@ -505,7 +513,7 @@ mod tests {
         keys.swap(one.number, Some(&held), &released).unwrap().unwrap();
         assert_eq!(
             ask(&mut keys, &other, Purpose::Confirm, 40_000),
-            Outcome::Has { first_ms: 90_000 }
+            Outcome::Taken { first_ms: 90_000 }
         );
     }
 
@@ -516,7 +524,10 @@ mod tests {
         let renewed = Member { until_ms: 40_000, ..one.clone() };
         assert_eq!(ask(&mut keys, &renewed, Purpose::Take, 20_000), Outcome::NotHolding);
         keys.raise_floor(77_000).unwrap();
-        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), Outcome::Has { first_ms: 77_000 });
+        assert_eq!(
+            ask(&mut keys, &one, Purpose::Take, 20_000),
+            Outcome::Taken { first_ms: 77_000 }
+        );
         assert_eq!(list(&mut keys).unwrap().len(), 1);
     }
 
@@ -526,8 +537,8 @@ mod tests {
         grant(&mut keys, &one);
         keys.raise_floor(i64::MAX).unwrap();
         let believable = 20_000 + Terms::DEFAULT.forgotten_ms() + 3_000;
-        let has = Outcome::Has { first_ms: believable };
-        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), has);
+        let taken = Outcome::Taken { first_ms: believable };
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), taken);
     }
 
     #[test]
@@ -572,7 +583,7 @@ mod tests {
             ..held.clone()
         };
         keys.swap(one.number, Some(&held), &other).unwrap().unwrap();
-        let above = Outcome::Has { first_ms: 70_000 };
+        let above = Outcome::Taken { first_ms: 70_000 };
         assert_eq!(ask(&mut keys, &two, Purpose::Take, 40_000), above);
         assert_eq!(keys.grant(one.number).unwrap(), Some(other), "nobody is fenced");
     }
@@ -591,7 +602,10 @@ mod tests {
         assert_eq!(give_back(&mut keys, &one, 25_000), Ok(true));
         let text = keys.value(ValueKind::Shard, "0/500").unwrap().unwrap();
         assert!(text.contains(r#""nonce":"0b""#), "{text}");
-        assert_eq!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Has { first_ms: 25_000 });
+        assert_eq!(
+            ask(&mut keys, &two, Purpose::Take, 20_000),
+            Outcome::Taken { first_ms: 25_000 }
+        );
     }
 
     #[test]
@@ -718,7 +732,7 @@ mod tests {
         let act =
             |store: &mut Double| drop(store.0.insert("/id_gen/f/floor".to_owned(), "50000".into()));
         let (taken, mut after) = taken_beside(open(&keys), act, &two);
-        assert_eq!(taken, Outcome::Has { first_ms: 50_000 });
+        assert_eq!(taken, Outcome::Taken { first_ms: 50_000 });
         assert_eq!(after.grant(one.number).unwrap().unwrap().state, GrantState::Released);
     }
 
@@ -733,6 +747,6 @@ mod tests {
         assert!(matches!(taken, Err(KeysError::Damaged { .. })), "it is not free");
         let other = Number { worker: 501, ..SHARD };
         let taken = take(&mut keys, other, &one, Purpose::Take, 20_000, &TAGS);
-        assert!(matches!(taken, Ok(Outcome::Has { .. })));
+        assert!(matches!(taken, Ok(Outcome::Taken { .. })));
     }
 }
