@@ -21,7 +21,6 @@ use id_gen_core::lead::{LeadLimit, bulk_threshold};
 use id_gen_core::originals::Original;
 use id_gen_core::planted::Fault;
 use id_gen_core::shards::{ClaimTerms, Denied, Owned, Place};
-use id_gen_core::time::unix_ms;
 use id_gen_core::tsc::TscInterval;
 use pgrx::pg_sys;
 use pgrx::prelude::*;

@@ -39,7 +39,7 @@ pub struct Membership {
     pub right: Option<Right>,
     /// The nonce of the acquisition that is acknowledged.
     pub nonce: Option<u128>,
-    /// Who this server is in the fleet.
+    /// This server's ID in the fleet, the same with every number.
     pub server_id: u128,
     /// How long a shard is waited with that the server has just taken, in milliseconds.
     pub shard_wait_ms: u64,

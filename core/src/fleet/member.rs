@@ -304,7 +304,7 @@ impl Member {
         self.terms.discovery_ms()
     }
 
-    /// Who this server is, whatever number it has.
+    /// This server's [`Holder::server_id`].
     pub fn server_id(&self) -> u128 {
         self.holder.server_id
     }

@@ -107,7 +107,7 @@ pub enum Outcome {
     ///
     /// [`Terms::discovery_ms`]: crate::fleet::Terms::discovery_ms
     Taken {
-        /// That one.
+        /// Unix millisecond of its first ID, at the earliest.
         first_ms: i64,
     },
     /// Another member has it.
@@ -257,9 +257,9 @@ pub fn take<S: Store>(
 enum Ended {
     /// Not once the shard is had: all that they made are of an earlier Unix millisecond.
     Below {
-        /// That one.
+        /// Unix millisecond that they are before.
         first_ms: i64,
-        /// Whose grant says so, if any.
+        /// The grant that says so, if any.
         owner: Option<Owner>,
     },
     /// One of them has it.

@@ -120,7 +120,7 @@ pub struct Swap<'a> {
 pub struct Other<'a> {
     /// The key.
     pub key: &'a str,
-    /// What it has to be, in all bytes; `None` if there must be none.
+    /// The value that it has to have, in all bytes; `None` if there must be none.
     pub expected: Option<&'a str>,
     /// Its new value; `None` if it stays as it is.
     pub new: Option<&'a str>,
@@ -412,7 +412,7 @@ pub(super) fn name_of(Number { datacenter, worker }: Number) -> String {
     format!("{datacenter}/{worker}")
 }
 
-/// Why a swap in a fleet did not take place.
+/// The reason that a swap in a fleet did not take place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unswapped {
     /// The value of the key is this one.
