@@ -111,7 +111,7 @@ pub fn write(
         node: number.map(|Number { datacenter, worker }| RecordedNode {
             worker,
             datacenter,
-            valid_until_ms: identity.valid_until_ms,
+            granted_until_ms: identity.granted_until_ms(),
         }),
         // No bound is logged between this and the write: whoever logs one holds this lock.
         log_position: wal::flushed().0,
@@ -138,7 +138,7 @@ pub fn write(
         until_ms: reservation.until_ms,
         layout,
         number,
-        claim: match identity.valid_until_ms {
+        claim: match identity.granted_until_ms() {
             _ if is_accepted => Claim::Accepted,
             Some(_) => Claim::Granted,
             None => Claim::Assigned,
