@@ -790,16 +790,31 @@ impl SharedState {
         if let Some(refused) = self.refused_as_own(state, number) {
             return Some(refused.into());
         }
-        let layout = self.layout_if_valid()?;
-        Some(Reason::Startup(self.original_of(state, identity)?, *layout).into())
+        let (layout, error) = (self.layout_if_valid()?, self.original_of(state, identity)?);
+        let Membership { phase, trouble, .. } = state.membership;
+        Some(match identity.source {
+            IdentitySource::Setting => Reason::Startup(error, *layout).into(),
+            // The registrar gets another one.
+            IdentitySource::Registry => {
+                let registrar_runs = self.registrar.is_running();
+                Reason::NoGrant { phase, trouble, registrar_runs }.into()
+            }
+        })
     }
 
-    /// That a server which this one is a copy of may generate IDs with the number that an administrator has assigned here.
+    /// That a server which this one is a copy of may generate IDs with the number that this server has. A registry grants a number
+    /// to one member only, but others may have it outside of the fleet: a standby gets one before that is known here.
     pub fn original_of(&self, state: &State, identity: &Identity) -> Option<StartupError> {
-        // A registry grants each number to one server only, and copies of a server for tests generate the same IDs on purpose.
-        let is_compared =
-            identity.source == IdentitySource::Setting && test_stream::stream().is_none();
-        self.original_with(state, identity.number().filter(|_| is_compared)?)
+        // Copies of a server for tests generate the same IDs on purpose.
+        let number = identity.number().filter(|_| test_stream::stream().is_none())?;
+        match identity.source {
+            IdentitySource::Setting => self.original_with(state, number),
+            IdentitySource::Registry => {
+                let own = Original { layout: *self.layout_if_valid()?, number };
+                let number = state.originals.refuse_grant(own)?;
+                Some(StartupError::CopiedBefore { number })
+            }
+        }
     }
 
     /// That a server which this one is a copy of may generate IDs with a number.
