@@ -44,6 +44,7 @@ use crate::error::log_limit::{self, RateLimits};
 use crate::error::{Error, Reason, report};
 use crate::os::{clock, test_stream};
 use crate::pg::lwlock::{self, CacheAligned, LwLock, LwLockGuard};
+use crate::pg::wal::Lsn;
 use crate::pg::{reload, server};
 use crate::settings::{self, Settings, known};
 use crate::shared::counters::{Counters, Counts, Events};
@@ -160,6 +161,8 @@ pub struct State {
     initialized: bool,
     /// Whether the last write of the reservation failed.
     pub write_failing: bool,
+    /// Where the record of the last bound ends in the write-ahead log, if it was logged.
+    pub logged_to: Option<Lsn>,
     /// Steps of the clock that no log line reports yet.
     unlogged_steps: UnloggedSteps,
     step_log_limit: RateLimit,
@@ -1131,6 +1134,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             initialized: false,
             write_failing: false,
             unlogged_steps: UnloggedSteps::default(),
+            logged_to: None,
             step_log_limit: RateLimit::default(),
             floor: Floor::default(),
             resets: 0,
