@@ -775,6 +775,7 @@ impl SharedState {
                 if trouble.is_some_and(|it| it.kind == TroubleKind::Reservation) {
                     // The same refusal as without a fleet.
                     durable::read_known(layout)?;
+                    durable::replicated::read()?;
                 }
                 let registrar_runs = self.registrar.is_running();
                 Err(Reason::NoGrant { phase, trouble, registrar_runs }.into())
@@ -1133,8 +1134,8 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             settings_read_us: 0,
             initialized: false,
             write_failing: false,
-            unlogged_steps: UnloggedSteps::default(),
             logged_to: None,
+            unlogged_steps: UnloggedSteps::default(),
             step_log_limit: RateLimit::default(),
             floor: Floor::default(),
             resets: 0,

@@ -229,6 +229,7 @@ def test_a_damaged_bound_is_not_guessed(emptied: bool) -> None:
         assert error.sqlstate == DATA_CORRUPTED
         assert PAGE in str(error.message)
         assert error.hint is not None and "id_gen_reservation_reset(above => now())" in error.hint
+        assert error.hint.startswith("If this server is a copy of another one, first change its worker ID.")
         standby.psql("SELECT id_gen_reservation_reset(above => now())")
         last = first_id(standby)
         standby.restart("immediate")

@@ -37,7 +37,7 @@ from harness.ids import (
     refusal,
 )
 from harness.ports import LOOPBACK
-from harness.reservation import Reservation
+from harness.reservation import PAGE, Reservation
 
 pytestmark = pytest.mark.long
 
