@@ -139,6 +139,7 @@ def test_a_rewound_primary_keeps_its_own_bound_although_its_page_is_older() -> N
         primary.psql("INSERT INTO item VALUES (1)")
         primary.kill9()
         primary.start()
+        first_id(primary)
         assert (primary.data / PAGE).exists()
         with Cluster("standby", standby_of=primary, conf=f"{NEAR}id_gen.worker_id = -1\n") as standby:
             primary.psql("SELECT id_gen_reservation_reset(above => now() + '1 hour')")
