@@ -71,6 +71,11 @@ impl Identity {
         self.worker.map(|worker| Number { datacenter: self.datacenter, worker })
     }
 
+    /// Until when a registry has granted the numbers, if it has: one that was only asked for them may not know of them.
+    pub fn granted_until_ms(&self) -> Option<i64> {
+        self.valid_until_ms.filter(|_| self.first_ms.is_some())
+    }
+
     /// Whether both make IDs with the same node's bits.
     pub fn same_node(&self, other: &Identity) -> bool {
         (self.worker, self.datacenter) == (other.worker, other.datacenter)

@@ -55,8 +55,8 @@ pub struct RecordedNode {
     pub worker: u32,
     /// The datacenter number.
     pub datacenter: u32,
-    /// Until which Unix millisecond the server had a right to them, if that was limited.
-    pub valid_until_ms: Option<i64>,
+    /// Until which Unix millisecond the server had a right to them, if a registry granted them.
+    pub granted_until_ms: Option<i64>,
 }
 
 impl Record {
@@ -72,7 +72,7 @@ impl Record {
             format!("started {}", or_none(self.server_start_us)),
             format!("worker {}", or_none(node.map(|node| node.worker))),
             format!("datacenter {}", or_none(node.map(|node| node.datacenter))),
-            format!("valid_until {}", or_none(node.and_then(|node| node.valid_until_ms))),
+            format!("valid_until {}", or_none(node.and_then(|node| node.granted_until_ms))),
             format!("log {}", self.log_position),
         ];
         let originals = self.originals.iter().map(|(Original { layout, number }, claim)| {
@@ -127,11 +127,11 @@ fn record_of<'a>(place: Place, mut lines: impl Iterator<Item = &'a str>) -> Opti
         node: {
             let (worker, datacenter) =
                 (optional(value("worker")?)?, optional(value("datacenter")?)?);
-            let valid_until_ms = optional(value("valid_until")?)?;
+            let granted_until_ms = optional(value("valid_until")?)?;
             worker.zip(datacenter).map(|(worker, datacenter)| RecordedNode {
                 worker,
                 datacenter,
-                valid_until_ms,
+                granted_until_ms,
             })
         },
         log_position: value("log")?.parse().ok()?,

@@ -254,17 +254,21 @@ pub fn replayed_ms(record: Option<&Record>, context: &StartupContext) -> Option<
 /// Whether a record was written with knowledge of a bound that was replayed here.
 fn is_accounted(record: &Record, replayed: Replayed, context: &StartupContext) -> bool {
     let is_same_timeline = is_same_timeline(record, context);
-    // A server writes its file before it logs the bound, and a crash may lose only the bound. An earlier file that was put
-    // in its place reveals itself, if the file system tells files apart.
-    let is_by_same = context.origin.is_some_and(|own| {
-        own.directory.is_same(&replayed.bound.directory)
-            && record.place.origin.is_same(&own)
-            && record.place.origin.file.is_some()
-            && own.file.is_some()
-    });
+    // An earlier file that was put in its place reveals itself, if the file system tells files apart.
+    let tells_files_apart =
+        record.place.origin.file.is_some() && context.origin.is_some_and(|own| own.file.is_some());
+    let is_by_same = tells_files_apart && is_own(record, replayed, context);
     // That of another server may be of a timeline that this one is not on.
     let is_of_history = is_same_timeline || is_own_of_earlier_timeline(record, context);
     (is_same_timeline && is_by_same) || (is_of_history && !is_newer(replayed, record, context))
+}
+
+/// Whether this server wrote both a record and a bound. It writes its file before it logs the bound, and a crash may lose only
+/// the bound: so the record is the newer one.
+fn is_own(record: &Record, replayed: Replayed, context: &StartupContext) -> bool {
+    context.origin.is_some_and(|own| {
+        own.directory.is_same(&replayed.bound.directory) && record.place.origin.is_same(&own)
+    })
 }
 
 /// Whether a bound was logged after a record was written. If not, it may be of a server that has nothing more to do with this
@@ -345,7 +349,7 @@ fn found_originals(
     let by_file = record.and_then(|record| {
         let error = copied(record, context)?;
         let is_own = matches!(error, StartupError::PutBack { .. });
-        let is_granted = record.node.is_some_and(|it| it.valid_until_ms.is_some());
+        let is_granted = record.node.is_some_and(|it| it.granted_until_ms.is_some());
         let original = |number| (Original { layout: record.layout, number }, claim(is_granted));
         (!is_own).then_some((error, record.number().map(original)))
     });
@@ -477,8 +481,8 @@ fn after(record: &Record, context: &StartupContext) -> StartPoint {
 }
 
 /// Compares the layout with the last one before: what was replayed since the record was written has the layout that followed
-/// the record's, or that a superuser accepted there. A record of this timeline has the layout, or the one that a superuser has
-/// accepted.
+/// the record's, or that a superuser accepted there. This server's own record has the layout, or the one that a superuser has
+/// accepted; that of its original knows nothing of what that logged later.
 fn check_last_layout(
     record: Option<&Record>,
     context: &StartupContext,
@@ -486,7 +490,9 @@ fn check_last_layout(
 ) -> Result<(), StartupError> {
     let is_last = |replayed: &Replayed| {
         record.is_none_or(|record| {
-            let is_accepted = is_same_timeline(record, context) && record.layout == context.layout;
+            let is_accepted = is_same_timeline(record, context)
+                && is_own(record, *replayed, context)
+                && record.layout == context.layout;
             !is_accepted
                 && is_newer(*replayed, record, context)
                 && !is_accounted(record, *replayed, context)
@@ -515,29 +521,62 @@ fn check_layout(old: Layout, context: &StartupContext, first_ms: i64) -> Result<
     }
 }
 
-/// The start point of a number that a fleet's registry granted, from this Unix millisecond on. That is above all that
-/// anybody made with the number, so neither clocks nor files have to be relied on; but a record tells whether IDs of
-/// another layout were made here.
+/// What a fleet's registry has granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The number.
+    pub number: Number,
+    /// No ID of an earlier Unix millisecond: that is above all that any member made with the number.
+    pub first_ms: i64,
+    /// Whether an administrator assigned the number, too.
+    pub is_typed: bool,
+}
+
+/// The start point of a number that a fleet's registry granted. No member made IDs above it, so neither clocks nor files have
+/// to be relied on. But the server that this one was a standby of may have made IDs with the number outside of the fleet; and
+/// its IDs of any number, and those of another layout, are to be below.
 ///
 /// # Errors
 /// [`StartupError::LayoutBelow`]; or [`StartupError::Lost`].
 pub fn granted_start_point(
     stored: &StoredRecord,
     context: &StartupContext,
-    first_ms: i64,
+    granted: Granted,
 ) -> Result<StartPoint, StartupError> {
-    let mut monitor = ClockMonitor::new(context.clock);
     // It would have named the servers that this one is a copy of.
     if *stored == StoredRecord::Lost {
         return Err(StartupError::Lost);
     }
-    if let StoredRecord::Found(record) = stored
-        && record.place.system_identifier == context.system_identifier
-    {
-        check_layout(record.layout, context, first_ms.max(record.until_ms))?;
-        if record.place.timeline == context.timeline {
-            monitor = after(record, context).monitor;
+    let record = stored.record();
+    let before = record.map_or_else(|| above_clocks(context), |record| after(record, context));
+    let replayed_ms = replayed_ms(record, context).unwrap_or(i64::MIN);
+    let before_ms = match granted.is_typed {
+        _ if was_assigned(record, context, granted.number) => {
+            above_all_sources(before, record, context).first_ms
         }
-    }
+        // The log may name a later number of that server.
+        true => replayed_ms,
+        // Nobody has made IDs with this number. A bound that is out of reach of the clock is of a wrong clock, and binds nobody.
+        false => replayed_ms.min(above_clocks(context).first_ms),
+    };
+    let first_ms = granted.first_ms.max(before_ms);
+    let reserved_ms = stored.reserved_until_ms().unwrap_or(i64::MIN);
+    check_last_layout(record, context, first_ms.max(reserved_ms).max(replayed_ms))?;
+    let is_same_timeline = record.is_some_and(|record| is_same_timeline(record, context));
+    let monitor = if is_same_timeline { before.monitor } else { ClockMonitor::new(context.clock) };
     Ok(StartPoint { first_ms, monitor })
+}
+
+/// Whether a number is one that an administrator assigned to the server that wrote what was found here.
+fn was_assigned(record: Option<&Record>, context: &StartupContext, number: Number) -> bool {
+    let by_file = record.and_then(|record| {
+        let node = record.node.filter(|node| node.granted_until_ms.is_none());
+        node.and(record.number()).map(|number| Original { layout: record.layout, number })
+    });
+    let by_log = context.replayed.and_then(|Replayed { bound, .. }| {
+        let number = bound.number.filter(|_| bound.claim != Claim::Granted);
+        number.map(|number| Original { layout: bound.layout, number })
+    });
+    let may_make = |original: Original| original.may_make(&context.layout, number);
+    by_file.into_iter().chain(by_log).any(may_make)
 }

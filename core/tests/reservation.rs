@@ -15,7 +15,7 @@ use id_gen_core::presets;
 use id_gen_core::replicated::{self, Bound, Replayed};
 use id_gen_core::reservation::{Record, RecordedNode};
 use id_gen_core::startup::{
-    self, Assignment, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
+    self, Assignment, Granted, StartupContext, StartupError, StoredRecord, UNSEEN_CLOCK_MARGIN_MS,
 };
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn record() -> Record {
         boot: 42,
         clock: clock(NOW_MS, 5_000),
         server_start_us: Some(NOW_MS * 1_000 - 5_000_000),
-        node: Some(RecordedNode { worker: 7, datacenter: 1, valid_until_ms: None }),
+        node: Some(RecordedNode { worker: 7, datacenter: 1, granted_until_ms: None }),
         log_position: LOG_POSITION,
         originals: Originals::NONE,
     }
@@ -133,10 +133,10 @@ fn any_record() -> impl Strategy<Value = Record> {
             boot,
             clock: ClockReading { wall_ns, mono_ns },
             server_start_us,
-            node: node.map(|(worker, datacenter, valid_until_ms)| RecordedNode {
+            node: node.map(|(worker, datacenter, granted_until_ms)| RecordedNode {
                 worker,
                 datacenter,
-                valid_until_ms,
+                granted_until_ms,
             }),
             log_position,
             originals: originals.into_iter().fold(
@@ -485,7 +485,7 @@ fn a_copy_with_the_worker_id_of_its_original_is_refused() {
     let carried = of(Place { system_identifier: 1, ..PLACE });
     let upgraded = StartupContext { upgraded_ms: Some(NOW_MS - 60_000), ..copy };
     assert!(is_let_in(StoredRecord::Found(carried), upgraded), "filled by pg_upgrade");
-    let granted = startup::granted_start_point(&stored, &copy, NOW_MS);
+    let granted = startup::granted_start_point(&stored, &copy, granted(8, NOW_MS));
     assert_eq!(granted.map(|start| start.first_ms), Ok(NOW_MS), "a member of a fleet");
 }
 
@@ -500,7 +500,7 @@ fn a_copy_stays_one_of_all_its_originals() {
         };
         assert_eq!(startup::check_copy(Some(&stored), &copy), Ok(()), "{worker}");
         let originals = startup::originals(Some(&stored), &copy, Originals::NONE, None);
-        let node = Some(RecordedNode { worker, datacenter: 1, valid_until_ms: None });
+        let node = Some(RecordedNode { worker, datacenter: 1, granted_until_ms: None });
         stored = Record { originals, node, ..record() };
         // In its own directory, it has any number but those of its originals.
         for other in 0..=31 {
@@ -600,7 +600,7 @@ fn a_number_that_ids_were_made_with_is_not_confirmed_by_that() {
     });
     assert!(startup::check_copy(Some(&Record { node: made, ..other }), &relaid).is_err());
     // Nor is the number of the server that left a file which a fleet granted it to.
-    let node = stored.node.map(|node| RecordedNode { valid_until_ms: Some(NOW_MS), ..node });
+    let node = stored.node.map(|node| RecordedNode { granted_until_ms: Some(NOW_MS), ..node });
     let member = Record { node, originals: Originals::NONE, ..stored };
     let copy = StartupContext { origin: Some(OTHER_ORIGIN), assignment: numbered(8), ..context() };
     let of_copy = startup::originals(Some(&member), &copy, Originals::NONE, None);
@@ -1022,21 +1022,79 @@ fn a_limited_right_to_a_number_caps_the_reservation() {
     assert_eq!(until_ms(Some(0)), allocator.reserved_until_ms(&layout));
 }
 
+fn granted(worker: u32, first_ms: i64) -> Granted {
+    Granted { number: Number { worker, ..NUMBER }, first_ms, is_typed: false }
+}
+
 #[test]
 fn a_granted_number_starts_where_the_grant_says_whatever_is_on_disk() {
     let context = StartupContext { timeline: 2, ..context() };
     let first_ms = record().until_ms - 60_000;
+    let granted = granted(8, first_ms);
     for stored in [StoredRecord::Absent, StoredRecord::Found(record())] {
-        let start = startup::granted_start_point(&stored, &context, first_ms).unwrap();
+        let start = startup::granted_start_point(&stored, &context, granted).unwrap();
         assert_eq!(start.first_ms, first_ms, "{stored:?}");
     }
-    let lost = startup::granted_start_point(&StoredRecord::Lost, &context, first_ms);
+    let lost = startup::granted_start_point(&StoredRecord::Lost, &context, granted);
     assert_eq!(lost, Err(StartupError::Lost), "whose copy this is");
     // But a layout whose IDs sort below those that were made here is refused as without a fleet.
-    let narrower = StartupContext { layout: layout("js"), timeline: 1, ..context };
+    let narrower = StartupContext { layout: layout("js"), ..context };
+    let is_below = |stored, context| {
+        let start = startup::granted_start_point(&stored, &context, granted);
+        matches!(start, Err(StartupError::LayoutBelow { .. }))
+    };
+    for timeline in [1, 2] {
+        let narrower = StartupContext { timeline, ..narrower };
+        assert!(is_below(StoredRecord::Found(record()), narrower));
+    }
+    let of_publisher = of(Place { system_identifier: 1, ..PLACE });
+    assert!(is_below(StoredRecord::Found(of_publisher), narrower), "made of a standby");
+    let replayed = logged_later(NOW_MS);
+    assert!(is_below(StoredRecord::Absent, StartupContext { replayed, ..narrower }));
+}
+
+/// Of its primary, which was in no fleet, the registry knows nothing.
+#[test]
+fn a_granted_number_starts_above_what_the_primary_made_with_it() {
+    let far_ms = NOW_MS + 3_600_000;
+    let promoted = StartupContext { timeline: 2, ..context() };
+    let reach_ms = startup::above_clocks(&promoted).first_ms;
     let stored = StoredRecord::Found(record());
-    assert!(matches!(
-        startup::granted_start_point(&stored, &narrower, first_ms),
-        Err(StartupError::LayoutBelow { .. })
-    ));
+    let start = |stored: &StoredRecord, context: &StartupContext, granted| {
+        startup::granted_start_point(stored, context, granted).unwrap().first_ms
+    };
+    let by_file = |worker| start(&stored, &promoted, granted(worker, NOW_MS));
+    assert_eq!((by_file(7), by_file(8)), (reach_ms.max(record().until_ms), NOW_MS));
+    let replayed = logged_later(far_ms);
+    let logged = StartupContext { replayed, ..promoted };
+    let by_log = |context| [7, 8].map(|it| start(&StoredRecord::Absent, context, granted(it, 0)));
+    assert_eq!(by_log(&logged), [far_ms, reach_ms], "another number goes by the clock");
+    // If a registry granted it to the primary, it knows how far that went.
+    let bound = Bound { claim: Claim::Granted, ..bound(far_ms) };
+    let replayed = replayed.map(|it| Replayed { bound, ..it });
+    let by_grant = StartupContext { replayed, ..logged };
+    assert_eq!(by_log(&by_grant), [reach_ms; 2]);
+    // An administrator assigned it here: the log may name a later number of the primary.
+    let typed = Granted { is_typed: true, ..granted(8, NOW_MS) };
+    assert_eq!(start(&stored, &logged, typed), far_ms);
+}
+
+/// The file was written before its original changed the layout.
+#[test]
+fn a_copy_with_the_layout_of_before_is_refused() {
+    let later = layout("epoch=2020-01-01 tick=1ms time:41 datacenter:5 worker:5 sequence:12");
+    let bound = Bound { layout: later, directory: DIRECTORY, ..bound(NOW_MS) };
+    let replayed = logged_later(NOW_MS).map(|logged| Replayed { bound, ..logged });
+    let stored = StoredRecord::Found(record());
+    let start = |context: StartupContext| startup::start_point(&stored, &context);
+    let copy = StartupContext { origin: Some(OTHER_ORIGIN), replayed, ..context() };
+    let is_below =
+        |start| matches!(start, Err(StartupError::LayoutBelow { old, .. }) if old == later);
+    assert!(is_below(start(StartupContext { assignment: numbered(8), ..copy })));
+    assert!(is_below(start(StartupContext { is_only_copy: true, ..copy })));
+    // On the server itself, a superuser accepted the layout in the file since.
+    assert!(start(StartupContext { replayed, ..context() }).is_ok());
+    let earlier = Origin { file: Some(Directory { created_ns: Some(1), ..FILE }), ..ORIGIN };
+    let put_back = StartupContext { origin: Some(earlier), is_only_copy: true, ..copy };
+    assert!(is_below(start(put_back)));
 }

@@ -7,14 +7,13 @@ use id_gen_core::startup::StoredRecord;
 use crate::durable::{place, reservation_file};
 use crate::error::{Error, Reason};
 use crate::pg::logged_page::{self, ReplayedPage};
+use crate::pg::wal::Lsn;
 use crate::pg::{server, wal};
 
-/// Tells the standbys a bound. Raises no error.
-pub fn write(bound: &Bound) {
+/// Tells the standbys a bound. Raises no error. Returns where its record ends in the log.
+pub fn write(bound: &Bound) -> Option<Lsn> {
     // Where no server can be made from the log, none needs to know.
-    if logged_page::is_replicated() {
-        logged_page::log(&bound.encode());
-    }
+    logged_page::is_replicated().then(|| logged_page::log(&bound.encode()))
 }
 
 /// The last bound that was replayed here: by a standby before its promotion, in a copy of another server, or after a crash

@@ -346,7 +346,7 @@ fn phase_words(phase: Option<Phase>) -> String {
         Some(Phase::Unsettled) => "It is reading the state of the registry.".to_owned(),
         Some(Phase::Holding) => "The server just acquired it.".to_owned(),
         Some(Phase::Leaving | Phase::Left) => {
-            "It has released its worker ID, because the server is shutting down.".to_owned()
+            "It has released its worker ID, because the server is shutting down or needs another one.".to_owned()
         }
     }
 }

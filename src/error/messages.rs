@@ -642,7 +642,7 @@ impl Reason {
                 format!("file \"{}\" is damaged", logged_page::PAGE_FILE),
             )
             .detail("It records the time up to which the former primary had reserved snowflakes.")
-            .hint(format!("A superuser can {}", reset_above_stored())),
+            .hint(hint::reset()),
             Reason::ReplayedUnreadable(error) => Message::new(
                 error.sqlstate(),
                 format!("could not read file \"{}\": {}", logged_page::PAGE_FILE, error.text()),

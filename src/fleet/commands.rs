@@ -255,12 +255,13 @@ pub fn set_ticket(
 /// earlier one may be in use.
 ///
 /// # Errors
-/// As for [`list`]; or the reservation cannot be read; or the wall clock is behind that time by more than the clocks of a fleet
-/// may differ: either it is wrong, or it was before.
+/// As for [`list`]; or the reservation is lost or cannot be read; or the wall clock is behind that time by more than the
+/// clocks of a fleet may differ: either it is wrong, or it was before.
 fn terms_and_latest_ms() -> Result<(Terms, i64), Error> {
     let terms = ask(|registry| Ok(registry.fleet()?.meta().terms))?;
-    let before_start = durable::read()?.trusted_clocks(durable::boot());
-    let (latest_ms, behind_ms) = memory::attach()?.lock().latest_ms(before_start);
+    let shared = memory::attach()?;
+    let before_start = durable::read_known(shared.layout()?)?.trusted_clocks(durable::boot());
+    let (latest_ms, behind_ms) = shared.lock().latest_ms(before_start);
     if behind_ms > terms.clock_difference_ms.into() {
         return Err(Reason::ClockBehind { behind_ms }.into());
     }

@@ -8,7 +8,7 @@ use id_gen_core::fleet::member::Numbers;
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::Originals;
-use id_gen_core::startup::{self, Assignment};
+use id_gen_core::startup::{self, Assignment, StoredRecord};
 
 use crate::durable::{self, replicated};
 use crate::error::Error;
@@ -73,9 +73,15 @@ pub fn originals(shared: &SharedState, layout: &Layout) -> Result<Originals, Err
         let state = shared.lock();
         (state.originals, state.allocator.is_some(), state.settings.max_lead_ms)
     };
-    // What is found is compared with this server's timeline, which a standby does not have yet.
-    if started || server::is_in_recovery() {
+    if started {
         return Ok(known);
+    }
+    if server::is_in_recovery() {
+        // What is found is compared with this server's timeline, which a standby does not have yet. Its promotion adds none, and
+        // is refused without the file.
+        let stored = durable::read().unwrap_or(StoredRecord::Lost);
+        let recorded = stored.record().map_or(Originals::NONE, |record| record.originals);
+        return Ok(known.and(&recorded));
     }
     // Before it starts, they are in its files and its log.
     let (stored, replayed) = (durable::read_known(layout)?, replicated::read()?);

@@ -21,7 +21,7 @@ use crate::os::clock;
 use crate::pg::{server, wal};
 use crate::shared::{SharedState, WriteGuard};
 
-/// Extends the reservation as far as it should reach, if it does not already.
+/// Extends the reservation as far as it should reach, if it does not already. Logs its bound again after each checkpoint.
 ///
 /// # Errors
 /// If the file can't be written.
@@ -29,6 +29,7 @@ pub fn extend(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error>
     let layout = *shared.layout()?;
     shared.sample();
     shared.sample_shards();
+    let redo = wal::redo();
     let (identity, next) = {
         let state = shared.lock();
         let Some(allocator) = &state.allocator else { return Ok(()) };
@@ -39,7 +40,8 @@ pub fn extend(shared: &SharedState, guard: &WriteGuard<'_>) -> Result<(), Error>
         furthest.raise(shared.shards().end());
         let mut next =
             furthest.next_reservation(&layout, &state.identity, now, max_lead_ms, max_jump_ns);
-        if next.until_ms <= allocator.reserved_until_ms(&layout) {
+        let is_logged = state.logged_to.is_none_or(|logged_to| logged_to > redo);
+        if next.until_ms <= allocator.reserved_until_ms(&layout) && is_logged {
             shared.shards().ceiling().raise(allocator.reserved_end());
             return Ok(());
         }
@@ -111,7 +113,7 @@ pub fn write(
         node: number.map(|Number { datacenter, worker }| RecordedNode {
             worker,
             datacenter,
-            valid_until_ms: identity.valid_until_ms,
+            granted_until_ms: identity.granted_until_ms(),
         }),
         // No bound is logged between this and the write: whoever logs one holds this lock.
         log_position: wal::flushed().0,
@@ -133,18 +135,19 @@ pub fn write(
     let directory = written?.unwrap_or(Directory::NOWHERE);
     // Before claims may use it, so that no commit with such an ID is replayed without it. Where the bound
     // was lowered, they could not use the rest any more before this.
-    durable::replicated::write(&Bound {
+    let logged_to = durable::replicated::write(&Bound {
         system_identifier: server::system_identifier(),
         until_ms: reservation.until_ms,
         layout,
         number,
-        claim: match identity.valid_until_ms {
+        claim: match identity.granted_until_ms() {
             _ if is_accepted => Claim::Accepted,
             Some(_) => Claim::Granted,
             None => Claim::Assigned,
         },
         directory,
     });
+    shared.lock().logged_to = logged_to;
     Ok(())
 }
 

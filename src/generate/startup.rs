@@ -9,7 +9,7 @@ use id_gen_core::layout::Layout;
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
 use id_gen_core::startup::{
-    self, Assignment, StartPoint, StartupContext, StartupError, StoredRecord,
+    self, Assignment, Granted, StartPoint, StartupContext, StartupError, StoredRecord,
 };
 
 use crate::durable::{self, replicated};
@@ -313,18 +313,9 @@ fn start_point(
         }
     }
     let context = &context;
-    let replayed_ms = startup::replayed_ms(stored.record(), context).unwrap_or(i64::MIN);
-    let start = match identity.first_ms {
-        // The server that this one was a standby of may have made IDs with this number outside of the fleet.
-        Some(first_ms) if is_typed => {
-            startup::granted_start_point(&stored, context, first_ms.max(replayed_ms))
-        }
-        // Nobody has made IDs with this number; but those of the server that this one was a standby of are to be below, and
-        // what that one observed. A bound that is out of reach of the clock is of a wrong clock, and binds nobody.
-        Some(first_ms) => {
-            let reach_ms = startup::above_clocks(context).first_ms;
-            let first_ms = first_ms.max(replayed_ms.min(reach_ms));
-            startup::granted_start_point(&stored, context, first_ms)
+    let start = match identity.first_ms.zip(identity.number()) {
+        Some((first_ms, number)) => {
+            startup::granted_start_point(&stored, context, Granted { number, first_ms, is_typed })
         }
         None => startup::start_point(&stored, context),
     };

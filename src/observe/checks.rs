@@ -22,6 +22,7 @@ use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys;
 
 use crate::durable;
+use crate::error::fleet::TroubleKind;
 use crate::error::shards::{MAKE_ROOM, ShardRefusal, TRIES_AGAIN, UNWRITTEN, recovery_line};
 use crate::error::test_server::UNSET;
 use crate::error::{self, Error, Message, Reason, counted, hint, ticket};
@@ -632,7 +633,8 @@ fn lead(on: &CheckedServer) -> CheckResult {
     let max_lead_ms = on.settings.max_lead_ms;
     let limit = LeadLimit::of_ms(&on.layout, max_lead_ms);
     let lead = Lead::of(&on.layout, limit, position, on.now_ms, max_lead_ms);
-    let not_begun = on.shared.lock().not_begun(&on.layout).filter(|_| shard.is_none());
+    let outlook = on.outlook.as_ref().ok().filter(|_| shard.is_none());
+    let not_begun = outlook.and_then(|it| on.shared.lock().not_begun_of(&on.layout, &it.allocator));
     let of_shard = shard.map_or_else(String::new, |shard| format!(" of shard {}", shard.worker));
     let shard = shard.filter(|_| on.settings.has_registry);
     let found = format!(
@@ -652,7 +654,12 @@ fn lead(on: &CheckedServer) -> CheckResult {
 
 fn reservation(on: &CheckedServer) -> CheckResult {
     let shared = on.shared;
-    let may_generate = on.generates() || shard_list::may_exist(shared) || durable::has_reserved();
+    let keeps_from_fleet =
+        shared.lock().membership.trouble.is_some_and(|it| it.kind == TroubleKind::Reservation);
+    let may_generate = on.generates()
+        || shard_list::may_exist(shared)
+        || durable::has_reserved()
+        || keeps_from_fleet;
     if !may_generate || server::is_in_recovery() {
         return Fine("not needed: this server does not generate".to_owned());
     }

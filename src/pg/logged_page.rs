@@ -7,7 +7,8 @@
 //! has, in the directory of those that belong to no database.
 //!
 //! Who writes the page inserts the record and leaves its own file alone, so on a server that was never a
-//! standby there is none, and elsewhere it holds what was replayed last.
+//! standby there is none, and elsewhere it holds what was replayed last. `pg_rewind` takes it for that of the new primary where
+//! nothing was logged since their last common checkpoint, so the page is logged again after each checkpoint.
 //!
 //! **Locking.** [`log`] raises no error and may be called while locks of ours are held; [`read`] may raise
 //! one, and may not.
@@ -85,8 +86,8 @@ pub fn is_replicated() -> bool {
 
 /// Inserts a record of the page into the log: whatever is inserted after this call is replayed after it.
 /// It is not flushed, and an idle server makes neither a checkpoint nor an archive's file of it. Only for a
-/// server that has left recovery.
-pub fn log<const SIZE: usize>(bytes: &[u8; SIZE]) {
+/// server that has left recovery. Returns where the record ends.
+pub fn log<const SIZE: usize>(bytes: &[u8; SIZE]) -> Lsn {
     let mut page = Page::of(bytes);
     let mut locator = locator();
     let flags = (pg_sys::REGBUF_FORCE_IMAGE | pg_sys::REGBUF_STANDARD) as u8;
@@ -106,7 +107,7 @@ pub fn log<const SIZE: usize>(bytes: &[u8; SIZE]) {
             page.0.as_mut_ptr().cast(),
             flags,
         );
-        pg_sys::XLogInsert(pg_sys::RmgrIds::RM_XLOG_ID as u8, pg_sys::XLOG_FPI as u8);
+        Lsn(pg_sys::XLogInsert(pg_sys::RmgrIds::RM_XLOG_ID as u8, pg_sys::XLOG_FPI as u8))
     }
 }
 

@@ -16,6 +16,12 @@ pub fn flushed() -> Lsn {
     Lsn(unsafe { pg_sys::GetFlushRecPtr(std::ptr::null_mut()) })
 }
 
+/// Where a replay of the log would begin now: at the last checkpoint.
+pub fn redo() -> Lsn {
+    // SAFETY: only reads shared memory.
+    Lsn(unsafe { pg_sys::GetRedoRecPtr() })
+}
+
 /// The timeline on which a record was logged that ends here and was replayed by this server. May raise an error of
 /// PostgreSQL's: the history of the timelines can't be read. Only for a server that has left recovery.
 pub fn timeline_of(end: Lsn) -> u32 {

@@ -44,6 +44,7 @@ use crate::error::log_limit::{self, RateLimits};
 use crate::error::{Error, Reason, report};
 use crate::os::{clock, test_stream};
 use crate::pg::lwlock::{self, CacheAligned, LwLock, LwLockGuard};
+use crate::pg::wal::Lsn;
 use crate::pg::{reload, server};
 use crate::settings::{self, Settings, known};
 use crate::shared::counters::{Counters, Counts, Events};
@@ -160,6 +161,8 @@ pub struct State {
     initialized: bool,
     /// Whether the last write of the reservation failed.
     pub write_failing: bool,
+    /// Where the record of the last bound ends in the write-ahead log, if it was logged.
+    pub logged_to: Option<Lsn>,
     /// Steps of the clock that no log line reports yet.
     unlogged_steps: UnloggedSteps,
     step_log_limit: RateLimit,
@@ -772,6 +775,7 @@ impl SharedState {
                 if trouble.is_some_and(|it| it.kind == TroubleKind::Reservation) {
                     // The same refusal as without a fleet.
                     durable::read_known(layout)?;
+                    durable::replicated::read()?;
                 }
                 let registrar_runs = self.registrar.is_running();
                 Err(Reason::NoGrant { phase, trouble, registrar_runs }.into())
@@ -790,16 +794,31 @@ impl SharedState {
         if let Some(refused) = self.refused_as_own(state, number) {
             return Some(refused.into());
         }
-        let layout = self.layout_if_valid()?;
-        Some(Reason::Startup(self.original_of(state, identity)?, *layout).into())
+        let (layout, error) = (self.layout_if_valid()?, self.original_of(state, identity)?);
+        let Membership { phase, trouble, .. } = state.membership;
+        Some(match identity.source {
+            IdentitySource::Setting => Reason::Startup(error, *layout).into(),
+            // The registrar gets another one.
+            IdentitySource::Registry => {
+                let registrar_runs = self.registrar.is_running();
+                Reason::NoGrant { phase, trouble, registrar_runs }.into()
+            }
+        })
     }
 
-    /// That a server which this one is a copy of may generate IDs with the number that an administrator has assigned here.
+    /// That a server which this one is a copy of may generate IDs with the number that this server has. A registry grants a number
+    /// to one member only, but others may have it outside of the fleet: a standby gets one before that is known here.
     pub fn original_of(&self, state: &State, identity: &Identity) -> Option<StartupError> {
-        // A registry grants each number to one server only, and copies of a server for tests generate the same IDs on purpose.
-        let is_compared =
-            identity.source == IdentitySource::Setting && test_stream::stream().is_none();
-        self.original_with(state, identity.number().filter(|_| is_compared)?)
+        // Copies of a server for tests generate the same IDs on purpose.
+        let number = identity.number().filter(|_| test_stream::stream().is_none())?;
+        match identity.source {
+            IdentitySource::Setting => self.original_with(state, number),
+            IdentitySource::Registry => {
+                let own = Original { layout: *self.layout_if_valid()?, number };
+                let number = state.originals.refuse_grant(own)?;
+                Some(StartupError::CopiedBefore { number })
+            }
+        }
     }
 
     /// That a server which this one is a copy of may generate IDs with a number.
@@ -1115,6 +1134,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             settings_read_us: 0,
             initialized: false,
             write_failing: false,
+            logged_to: None,
             unlogged_steps: UnloggedSteps::default(),
             step_log_limit: RateLimit::default(),
             floor: Floor::default(),

@@ -26,6 +26,7 @@ from harness.ids import (
     answer_of,
     assert_rest_works,
     await_refusal,
+    await_round,
     change,
     first_given,
     first_id,
@@ -444,6 +445,30 @@ def test_a_standby_with_a_lower_layout_that_lost_its_signal_file_is_reset() -> N
         assert_a_reset_leads_out(standby)
 
 
+@pytest.mark.parametrize("worker_id", [1, 3])
+def test_a_standby_with_the_layout_of_before_that_lost_its_signal_file_is_refused(worker_id: int) -> None:
+    """Its file is of before the primary changed its layout; the log is of after that."""
+    with Cluster("primary", conf=NARROW + PATIENT) as primary:
+        primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
+        next_id(primary)
+        with Cluster("standby", standby_of=primary, conf=f"{PATIENT}id_gen.worker_id = {worker_id}\n") as standby:
+            primary.append_conf("id_gen.layout = 'default'")
+            primary.restart()
+            last = int(primary.psql("INSERT INTO item VALUES (snowflake_next()) RETURNING id"))
+            primary.wait_for_catchup(standby)
+            primary.stop()
+            start_without_signal_file(standby)
+            if worker_id == 1:
+                assert refusal(standby).message == REFUSED
+            error = refusal(standby, ACCEPT if worker_id == 1 else NEXT)
+            assert error.message == "id_gen.layout was changed to one with lower snowflakes"
+            standby.psql((error.hint or "").partition(": ")[2].partition(";")[0])
+            standby.restart()
+            if worker_id == 1:
+                standby.psql(ACCEPT)
+            assert first_id(standby) > last
+
+
 def warnings(cluster: Cluster, statement: str) -> list[str | None]:
     said: list[str | None] = []
     with cluster.connect() as connection:
@@ -473,13 +498,6 @@ def test_a_reset_after_a_promotion_warns_of_what_was_replayed() -> None:
         standby.promote()
         said = warnings(standby, "SELECT id_gen_reservation_reset(above => now())")
         assert "stored snowflakes with later times may be duplicated" in said
-
-
-def await_round(cluster: Cluster) -> None:
-    """Awaits that the keeper has gone through a round that began after this call."""
-    for _ in range(2):
-        seen = cluster.psql("SELECT keeper_heartbeat_at FROM id_gen_status()")
-        cluster.poll_until(f"SELECT keeper_heartbeat_at > '{seen}' FROM id_gen_status()")
 
 
 def set_worker_id(cluster: Cluster, worker_id: int) -> None:

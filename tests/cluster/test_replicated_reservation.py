@@ -11,7 +11,17 @@ import pytest
 
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, FakeClock, Server
 from harness.checks import checks
-from harness.ids import PATIENT, TOO_FAR_AHEAD, await_refusal, change, first_id, next_id, refusal, time_of
+from harness.ids import (
+    PATIENT,
+    TOO_FAR_AHEAD,
+    await_refusal,
+    await_round,
+    change,
+    first_id,
+    next_id,
+    refusal,
+    time_of,
+)
 from harness.reservation import PAGE, Reservation
 
 pytestmark = pytest.mark.every_version("the format of WAL records and of pages differs")
@@ -121,6 +131,34 @@ def test_a_rewound_primary_gets_the_bound_of_its_successor() -> None:
         assert "Bad checksums:  0" in primary.run("pg_checksums", "--check", "-D", primary.data)
 
 
+def test_a_rewound_primary_keeps_its_own_bound_although_its_page_is_older() -> None:
+    """It has a page, of a crash. Its successor, which has no worker ID, writes nothing that could tell of the bound."""
+    with Cluster("primary", conf=f"{GENERATING}{FAR}wal_log_hints = on\n") as primary:
+        primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
+        next_id(primary)
+        primary.psql("INSERT INTO item VALUES (1)")
+        primary.kill9()
+        primary.start()
+        first_id(primary)
+        assert (primary.data / PAGE).exists()
+        with Cluster("standby", standby_of=primary, conf=f"{NEAR}id_gen.worker_id = -1\n") as standby:
+            primary.psql("SELECT id_gen_reservation_reset(above => now() + '1 hour')")
+            given = commit_id(primary, standby)
+            await_round(primary)
+            primary.psql("CHECKPOINT")
+            await_round(primary)
+            commit_id(primary, standby)
+            standby.promote()
+            standby.psql("CHECKPOINT; INSERT INTO item VALUES (2)")
+            primary.psql("INSERT INTO item VALUES (3)")
+            primary.kill9()
+            primary.rewind_to(standby)
+            primary.append_conf(f"{NEAR}id_gen.worker_id = 1\n")
+            primary.start()
+            promote(standby, primary)
+            assert_above(primary, given)
+
+
 def test_a_reset_reaches_standbys_too() -> None:
     with Cluster("primary", conf=GENERATING + PATIENT) as primary:
         primary.psql("CREATE EXTENSION id_gen; CREATE TABLE item (id bigint)")
@@ -192,6 +230,7 @@ def test_a_damaged_bound_is_not_guessed(emptied: bool) -> None:
         assert error.sqlstate == DATA_CORRUPTED
         assert PAGE in str(error.message)
         assert error.hint is not None and "id_gen_reservation_reset(above => now())" in error.hint
+        assert error.hint.startswith("If this server is a copy of another one, first change its worker ID.")
         standby.psql("SELECT id_gen_reservation_reset(above => now())")
         last = first_id(standby)
         standby.restart("immediate")

@@ -378,6 +378,13 @@ def test_nothing_is_lowered_by_a_clock_that_was_set_back(etcd: Etcd, conf: str, 
         for command in (f"id_gen_fleet_lower({number})", "id_gen_fleet_report_restore()"):
             error = refusal(first, f"SELECT {command}")
             assert error.sqlstate == "55000" and "clock is behind" in error.message
+        # After a restart, only its reservation knows what the clock has shown.
+        first.stop()
+        Reservation(first).file.unlink()
+        first.start()
+        for command in (f"id_gen_fleet_lower({number})", "id_gen_fleet_report_restore()"):
+            error = refusal(first, f"SELECT {command}")
+            assert error.message == 'file "id_gen/reservation" is missing'
         assert grants(second)[number] == "held"
 
 

@@ -37,7 +37,7 @@ from harness.ids import (
     refusal,
 )
 from harness.ports import LOOPBACK
-from harness.reservation import Reservation
+from harness.reservation import PAGE, Reservation
 from harness.shards import take
 
 pytestmark = pytest.mark.long
@@ -66,10 +66,11 @@ def typed_conf() -> str:
     return f"{PRELOAD}{NARROW}id_gen.max_lead = '{2 * LEAD_SECONDS}s'\nid_gen.worker_id = 9\n"
 
 
-class LosesAnswer:
-    """A way to etcd that ends with the answer to the first write."""
+class Loses:
+    """A way to etcd that ends with the first write, or with the answer to it."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, answer: bool) -> None:
+        self._answer = answer
         self._to = port
         self._listener = socket.create_server((LOOPBACK, 0))
         self.endpoint = f"etcd://{LOOPBACK}:{self._listener.getsockname()[1]}"
@@ -90,13 +91,16 @@ class LosesAnswer:
         while piece := source.recv(65536):
             if requests and b"/v3/kv/txn" in piece:
                 self.cut.set()
-            if requests or not self.cut.is_set():
+            if not self.cut.is_set() or requests and self._answer:
                 target.sendall(piece)
+            elif requests:
+                source.close()
+                return
 
 
 @pytest.mark.every_version("the registrar is a background worker, whose interface differs")
 def test_an_acquisition_without_an_answer(etcd: Etcd, fleet: str) -> None:
-    way = LosesAnswer(etcd.members[0].port)
+    way = Loses(etcd.members[0].port, answer=True)
     with Cluster("typed", conf=typed_conf()) as typed:
         typed.psql("CREATE EXTENSION id_gen")
         next_id(typed)
@@ -135,6 +139,29 @@ def test_what_the_primary_made_of_a_standby_that_joins(etcd: Etcd, fleet: str) -
             primary.stop("immediate")
             standby.promote()
             assert await_id(standby) > last
+
+
+def test_what_the_primary_made_of_a_standby_that_gets_its_number(etcd: Etcd, fleet: str) -> None:
+    """The primary is in no fleet, so the registry assigns its number to another: its own standby."""
+    with Cluster("primary", conf=typed_conf()) as primary:
+        primary.psql("CREATE EXTENSION id_gen")
+        next_id(primary)
+        with Cluster("standby", standby_of=primary) as standby:
+            standby.append_conf(f"{fleet}id_gen.registry = '{etcd.endpoints}'\nid_gen.max_lead = 0\n")
+            standby.append_conf("id_gen.worker_id = -1\nid_gen.worker_id_range = '8-9'\n")
+            with Cluster("other", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_id_range = '8'\n")) as other:
+                other.psql("CREATE EXTENSION id_gen")
+                await_number(other)
+                standby.restart()
+                await_holding(standby)
+                last = int(primary.psql(array_of(LEAD_SECONDS * 1000)))
+                primary.psql("CREATE TABLE committed ()")
+                primary.wait_for_catchup(standby)
+                primary.stop("immediate")
+                standby.promote()
+                first = await_id(standby)
+                assert standby.psql(f"SELECT worker_id FROM snowflake_parse({first})") == "9"
+                assert first > last
 
 
 def test_a_number_typed_while_the_registry_was_lost(etcd: Etcd, fleet: str) -> None:
@@ -231,6 +258,69 @@ def test_nor_its_ids_by_another_number_or_as_a_shard(etcd: Etcd) -> None:
             await_refusal(copy, "data directory is a copy")
             copy.psql("SELECT id_gen_copy_accept(is_only_one => true)")
             assert await_number(copy) == 18
+
+
+def test_nor_does_a_standby_of_the_copy(etcd: Etcd, fleet: str) -> None:
+    """It asks its fleet for a number before its promotion."""
+    with Cluster("original", conf=typed_conf()) as original:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        member = f"{fleet}id_gen.registry = '{etcd.endpoints}'\nid_gen.worker_id = -1\n"
+        with Cluster("copy", clone_of=original, conf=f"{member}id_gen.worker_id_range = '9-10'\n") as copy:
+            assert await_number(copy) == 10
+            with Cluster("standby", standby_of=copy, conf="id_gen.worker_id_range = '9-11'\n") as standby:
+                await_holding(standby)
+                copy.psql("CREATE TABLE committed ()")
+                copy.wait_for_catchup(standby)
+                copy.stop()
+                with Caller(standby) as caller:
+                    standby.promote()
+                    # A moment later its registrar would have given another one back.
+                    given = first_given(standby, lambda: int(caller.ask()), NO_NUMBER, TOO_FAR_AHEAD)
+                assert standby.psql(f"SELECT worker_id FROM snowflake_parse({given})") == "11"
+
+
+def test_a_number_that_an_original_asked_for_in_vain_stays_its_own(etcd: Etcd, fleet: str) -> None:
+    """The registry does not know of it."""
+    way = Loses(etcd.members[0].port, answer=False)
+    with Cluster("original", conf=f"{typed_conf()}{fleet}") as original:
+        original.psql("CREATE EXTENSION id_gen")
+        next_id(original)
+        change(original, "registry", way.endpoint)
+        original.wait_until(way.cut.is_set, "asking for its number")
+        reservation = Reservation(original)
+        until_ms = reservation.until_ms
+        original.wait_until(lambda: reservation.until_ms > until_ms, "reserving more")
+        with Cluster("copy", clone_of=original) as copy:
+            change(original, "registry", "")
+            copy.append_conf("id_gen.worker_id = -1\nid_gen.worker_id_range = '9'\n")
+            change(copy, "registry", etcd.endpoints)
+            await_refusal(copy, "the fleet has no free worker ID")
+            assert first_given(original, lambda: next_id(original), NO_NUMBER) > 0
+
+
+def test_the_remedy_for_a_damaged_page_is_named(etcd: Etcd, fleet: str) -> None:
+    """The page of a promoted standby, which has no file yet."""
+    conf = member_conf(etcd.endpoints, f"{fleet}id_gen.worker_id_range = '9-10'\n")
+    with Cluster("primary", conf=conf) as primary:
+        primary.psql("CREATE EXTENSION id_gen")
+        with Cluster("standby", standby_of=primary, conf="id_gen.registry = ''\n") as standby:
+            await_number(primary)
+            primary.psql("CREATE TABLE committed ()")
+            primary.wait_for_catchup(standby)
+            standby.promote()
+            standby.stop()
+            assert not Reservation(standby).file.exists()
+            page = standby.data / PAGE
+            page.write_bytes(bytes(page.stat().st_size))
+            standby.append_conf(f"id_gen.registry = '{etcd.endpoints}'")
+            standby.start()
+            error = await_refusal(standby, f'file "{PAGE}" is damaged')
+            command = "id_gen_reservation_reset(above => now());"
+            assert command in (error.hint or "")
+            assert command in (checks(standby)["reservation"].remedy or "")
+            standby.psql(f"SELECT {command}")
+            assert await_number(standby) in (9, 10)
 
 
 @pytest.mark.parametrize("trouble", ["damaged", "unreadable", "missing"])

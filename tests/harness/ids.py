@@ -112,6 +112,13 @@ def change(cluster: Cluster, name: str, value: object) -> None:
     cluster.reload()
 
 
+def await_round(cluster: Cluster) -> None:
+    """Awaits that the keeper has gone through a round that began after this call."""
+    for _ in range(2):
+        seen = cluster.psql("SELECT keeper_heartbeat_at FROM id_gen_status()")
+        cluster.poll_until(f"SELECT keeper_heartbeat_at > '{seen}' FROM id_gen_status()")
+
+
 def keepers(cluster: Cluster) -> list[int]:
     """The keeper's process, if one runs."""
     return [pid for pid, title in cluster.processes().items() if title.startswith("id_gen keeper")]
