@@ -216,6 +216,53 @@ def test_a_plan_runs_nothing_of_a_role_that_may_create_triggers(
     assert value(connection, "SELECT is_called FROM dev.calls") is False
 
 
+LEAKY = """
+    SET SESSION AUTHORIZATION viewer;
+    CREATE SEQUENCE dev.calls;
+    CREATE FUNCTION dev.leak(integer) RETURNS boolean LANGUAGE sql AS 'SELECT nextval(''dev.calls'') > 0';
+    CREATE DOMAIN dev.leaky AS integer CHECK (dev.leak(VALUE)); CREATE TYPE dev.pair AS (a integer, b dev.leaky);
+    CREATE TYPE dev.span AS RANGE (SUBTYPE = dev.leaky); CREATE TABLE dev.own (n integer);
+    CREATE POLICY p ON dev.own USING (EXISTS (SELECT FROM public.customer WHERE id = n AND {0}));
+    CREATE VIEW dev.v AS SELECT id FROM public.customer WHERE {0}; CREATE VIEW dev.w AS TABLE dev.v;
+    SELECT setval('dev.calls', 1, false);
+    RESET SESSION AUTHORIZATION
+"""
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "'{1}'::dev.leaky[] IS NOT NULL",
+        "'(1,2)'::dev.pair IS NOT NULL",
+        "'[1,2)'::dev.span IS NOT NULL",
+        "'{\"(1,2)\"}'::dev.pair[] IS NOT NULL",
+    ],
+)
+def test_a_plan_runs_nothing_of_a_role_that_made_a_view_or_a_policy(
+    server: Cluster, connection: psycopg.Connection, condition: str
+) -> None:
+    """It may make them without any privilege on the table."""
+    run(connection, BASE, "CREATE SCHEMA dev AUTHORIZATION viewer", LEAKY.format(condition))
+    found = "of another role, whose functions would be called: DROP "
+    refused_at_once(server, connection, "policy p of dev.own uses type dev.", "view dev.v uses type dev.")
+    refused_at_once(server, connection, f"{found}VIEW dev.v CASCADE", f"{found}POLICY p ON dev.own")
+    assert value(connection, "SELECT is_called FROM dev.calls") is False
+    run(connection, "DROP VIEW dev.v CASCADE; DROP POLICY p ON dev.own")
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+def test_a_view_may_use_types_of_another_role_without_reading_one(connection: psycopg.Connection) -> None:
+    run(connection, BASE, "CREATE SCHEMA dev AUTHORIZATION viewer; SET SESSION AUTHORIZATION viewer")
+    run(connection, "CREATE TYPE dev.mood AS ENUM ('glad'); CREATE DOMAIN dev.whole AS integer CHECK (VALUE > 0)")
+    run(
+        connection,
+        "RESET SESSION AUTHORIZATION",
+        "CREATE VIEW v AS SELECT id::dev.whole, 1::dev.whole AS one, '{glad}'::dev.mood[] AS moods, NULL::dev.whole[]"
+        " FROM customer",
+    )
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
 @pytest.mark.parametrize("make", ["INDEX ON customer (known(name), id)", "CHECK (known(name) <> '' OR id > 0)"])
 @pytest.mark.parametrize("rows", [20, 0])
 def test_a_function_that_finds_names_by_the_search_path_is_refused(
