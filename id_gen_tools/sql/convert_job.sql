@@ -523,9 +523,11 @@ BEGIN
     PERFORM id_gen_convert.execute_statement(s);
     IF s.object IS NOT NULL THEN
         SELECT * INTO j FROM id_gen_convert.job WHERE id = s.job;
-        SELECT id_gen_convert.used(k.conbin::text) INTO was FROM pg_constraint k, pg_identify_object('pg_constraint'::regclass, k.oid, 0) AS named
+        SELECT id_gen_convert.used_by('pg_constraint'::regclass, k.oid, k.conbin::text, ARRAY[s.made_on::oid]) INTO was
+          FROM pg_constraint k, pg_identify_object('pg_constraint'::regclass, k.oid, 0) AS named
          WHERE k.conrelid = s.made_on AND s.object = named.type || ' ' || named.identity;
-        SELECT id_gen_convert.used(conbin::text) INTO became FROM pg_constraint WHERE (conrelid, conname) = (s.made_on, s.made);
+        SELECT id_gen_convert.used_by('pg_constraint'::regclass, oid, conbin::text, ARRAY[s.made_on::oid]) INTO became
+          FROM pg_constraint WHERE (conrelid, conname) = (s.made_on, s.made);
         PERFORM id_gen_convert.refuse_losses(j, CASE
                     WHEN was IS NOT NULL THEN id_gen_convert.other_meanings(s.job, jsonb_build_object(s.object, was), jsonb_build_object(s.object, became))
                     -- Without functions and operators of users there is nothing to compare.
@@ -733,7 +735,25 @@ CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
     $$;
 COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
 
--- The same of all definitions that are made again over the columns of a job, with their operator classes.
+-- The same of an object, with what else its definition finds by name: operator classes, types, and relations with their columns,
+-- other than those that are made again or changed. These are in no order.
+CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid[]) RETURNS text[]
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT id_gen_convert.used(tree) || ARRAY(
+            SELECT DISTINCT concat(d.refobjid, '.' || nullif(part.number, 0), ' ', named.type, ' ', named.identity)
+              FROM pg_depend d LEFT JOIN pg_class c ON d.refclassid = 'pg_class'::regclass AND c.oid = d.refobjid,
+                   unnest(ARRAY[0, d.refobjsubid]) AS part (number), pg_identify_object(d.refclassid, d.refobjid, part.number) AS named
+             WHERE (d.classid, d.objid) = (used_by.class, used_by.object)
+               AND CASE d.refclassid
+                       -- Default classes of two types have one meaning.
+                       WHEN 'pg_opclass'::regclass THEN NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid)
+                       WHEN 'pg_type'::regclass THEN true
+                       WHEN 'pg_class'::regclass THEN c.relkind NOT IN ('i', 'I') AND c.oid <> ALL (own) END)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.used_by(oid, oid, text, oid[]) IS 'what the definition of an object names';
+
+-- The same of all definitions that are made again over the columns of a job.
 CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT false) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -757,7 +777,7 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
               FROM view JOIN pg_rewrite r ON r.ev_class = view.oid AND r.rulename = '_RETURN'
              UNION ALL
             SELECT d.classid, d.objid, d.classid, d.objid,
-                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text, e.adbin::text)
+                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, ' :funcid ' || t.tgfoid, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text, e.adbin::text)
               FROM direct d
               LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
               LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
@@ -781,22 +801,20 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
                        SELECT FROM id_gen_convert.statement w WHERE w.job = job_id AND w.phase = 'switch'
                           AND w.statement = format('ALTER INDEX %s RENAME TO %I', new.oid::regclass, old.relname))
              WHERE s.job = job_id AND of_twins)
-        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
-                   id_gen_convert.used(tree)
-                   || ARRAY(SELECT concat_ws(' ', d.refobjid, class.type, class.identity) FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
-                             WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass
-                               -- Default classes of two types have one meaning.
-                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY class.identity))), '{}')
-          FROM object, pg_identify_object(named_class, named_id, 0) AS named
+        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(id_gen_convert.used_by(object.classid, object.objid, tree, own))), '{}')
+          FROM object, pg_identify_object(named_class, named_id, 0) AS named,
+               (SELECT ARRAY(SELECT relation FROM place UNION ALL SELECT oid FROM view)) AS excepted (own)
     $$;
 COMMENT ON FUNCTION id_gen_convert.meanings(integer, boolean) IS 'functions and operators that are named by the definitions of what is made again';
 
--- One list of them, with their places in it, and what tells them apart.
+-- One list of them, with their places in it, and what tells them apart. Those in no order come last.
 CREATE FUNCTION id_gen_convert.meaning(list jsonb, by_name boolean, OUT place bigint, OUT key text, OUT name text) RETURNS SETOF record
     LANGUAGE sql IMMUTABLE @settings@
     AS $$
-        SELECT place, CASE WHEN by_name THEN given.name ELSE split_part(used, ' ', 1) END, given.name
-          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place), substr(used, strpos(used, ' ') + 1) AS given (name)
+        SELECT row_number() OVER (ORDER BY CASE WHEN given.name ~ '^(function|operator|collation) ' AND given.name !~ '^operator class ' THEN place END, told.key),
+               told.key, given.name
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place), substr(used, strpos(used, ' ') + 1) AS given (name),
+               LATERAL (SELECT CASE WHEN by_name THEN given.name ELSE split_part(used, ' ', 1) END) AS told (key)
     $$;
 COMMENT ON FUNCTION id_gen_convert.meaning(jsonb, boolean) IS 'functions and operators that a definition names, in its order';
 
@@ -814,32 +832,41 @@ COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb, boolean) IS 'functions a
 CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT e.owner, e.kind || ' ' || (pg_identify_object(e.class, e.oid, 0)).identity
-          FROM (SELECT 'function', 'pg_proc'::regclass, oid, proowner FROM pg_proc
-                 UNION ALL SELECT 'operator', 'pg_operator'::regclass, oid, oprowner FROM pg_operator
-                 UNION ALL SELECT 'operator class', 'pg_opclass'::regclass, oid, opcowner FROM pg_opclass
-                 UNION ALL SELECT 'collation', 'pg_collation'::regclass, oid, collowner FROM pg_collation) AS e (kind, class, oid, owner)
-         WHERE e.oid = split_part(used, ' ', 1)::oid AND e.kind = substring(used FROM '^\d+ (operator class|\w+)')
+        SELECT e.owner, named.type || ' ' || named.identity
+          FROM (SELECT 'function', 'pg_proc'::regclass, oid, 0, proowner FROM pg_proc
+                 UNION ALL SELECT 'operator', 'pg_operator'::regclass, oid, 0, oprowner FROM pg_operator
+                 UNION ALL SELECT 'operator class', 'pg_opclass'::regclass, oid, 0, opcowner FROM pg_opclass
+                 UNION ALL SELECT 'collation', 'pg_collation'::regclass, oid, 0, collowner FROM pg_collation
+                 UNION ALL SELECT 'type', 'pg_type'::regclass, oid, 0, typowner FROM pg_type
+                 UNION ALL SELECT 'relation', 'pg_class'::regclass, oid, 0, relowner FROM pg_class
+                 UNION ALL SELECT 'relation', 'pg_class'::regclass, c.oid, attnum, relowner
+                             FROM pg_class c JOIN pg_attribute ON attrelid = c.oid AND NOT attisdropped) AS e (kind, class, oid, number, owner),
+               pg_identify_object(e.class, e.oid, e.number) AS named
+         WHERE e.oid = substring(used FROM '^\d+')::oid AND e.number = coalesce(substring(used FROM '^\d+\.(\d+)')::integer, 0)
+           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|(?:function|operator|collation|type)\M)'), 'relation')
     $$;
-COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of a function, operator or collation that a definition names';
+COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of what a definition names';
 
 -- A list from before, in which what was dropped is replaced by what was created again under its name. A role that can do with the
--- table whatever it likes gains nothing by that; another one may have used the name after the drop.
-CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, relation regclass) RETURNS jsonb
+-- table whatever it likes gains nothing by that; another one may have used the name after the drop. A relation may also be one that
+-- the definition names now.
+CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present jsonb, relation regclass) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT coalesce(jsonb_agg(CASE WHEN substr(a.used, strpos(a.used, ' ')) = substr(b.used, strpos(b.used, ' '))
-                                        AND (id_gen_convert.existing(a.used)).owner IS NULL
-                                        AND (pg_has_role(is_now.owner, current_user, 'MEMBER')
+        SELECT coalesce(jsonb_agg(CASE WHEN (id_gen_convert.existing(a.used)).owner IS NULL
+                                        AND (b.used !~ '^\S+ (function|operator|collation|type) ' AND present ? b.used
+                                             OR pg_has_role(is_now.owner, current_user, 'MEMBER')
                                              OR pg_has_role(is_now.owner, (SELECT relowner FROM pg_class WHERE oid = relation), 'MEMBER'))
                                        THEN b.used ELSE a.used END ORDER BY place), '[]')
           FROM jsonb_array_elements_text(list) WITH ORDINALITY AS a (used, place)
-          LEFT JOIN jsonb_array_elements_text(other) WITH ORDINALITY AS b (used, place) USING (place), id_gen_convert.existing(b.used) AS is_now
+          LEFT JOIN (SELECT DISTINCT used FROM jsonb_array_elements_text(other) AS each (used)) AS b ON substr(a.used, strpos(a.used, ' ')) = substr(b.used, strpos(b.used, ' ')),
+               id_gen_convert.existing(b.used) AS is_now
     $$;
-COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, regclass) IS 'functions and operators that a definition named, or those that were created again';
+COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, jsonb, regclass) IS 'what a definition named, or what was created again';
 
--- Objects that have another meaning after they were made again than before; NULL if there are none.
-CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
+-- Objects that have another meaning after they were made again than before; NULL if there are none. An undo passes the one that they
+-- have now.
+CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb, present jsonb DEFAULT '{}') RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT string_agg(format('%s would use %s in place of %s%s', key, became,
@@ -856,16 +883,18 @@ CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, afte
                        bool_or(key LIKE 'index %') OVER () AS has_twin,
                        (SELECT string_agg(DISTINCT CASE WHEN was_here.name IS NULL THEN format('if its definition is right, a superuser can run: ALTER %s OWNER TO %I', b.name, current_user)
                                                         ELSE format('drop or rename %s, and rename %s back', b.name, was_here.name) END, '; ')
-                          FROM id_gen_convert.meaning(x.value, false) a JOIN id_gen_convert.meaning(y.value, false) b USING (place, name),
+                          FROM id_gen_convert.meaning(x.value, false) a JOIN id_gen_convert.meaning(y.value, false) b USING (name),
                                id_gen_convert.existing(a.key || ' ' || name) AS was_here
-                         WHERE NOT by_name AND a.key <> b.key) AS way_back
+                         WHERE NOT by_name AND a.key <> b.key
+                           -- Columns go with their table.
+                           AND (a.key !~ '\.' OR split_part(a.key, '.', 1) = split_part(b.key, '.', 1))) AS way_back
                   FROM jsonb_each(before) AS old JOIN jsonb_each(after) AS y USING (key),
-                       id_gen_convert.with_recreated(old.value, y.value, j.relation) AS x (value)
+                       id_gen_convert.with_recreated(old.value, y.value, present -> key, j.relation) AS x (value)
                  WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value, by_name) a FULL JOIN id_gen_convert.meaning(y.value, by_name) b USING (place)
                                 WHERE a.key IS DISTINCT FROM b.key)) AS other
          WHERE j.id = job_id
     $$;
-COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
+COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
 
 -- Indexes of a rehearsal whose functions or operators other roles could overload before a client makes the index, which calls
 -- the overload as its owner and as whoever writes a row; NULL if there are none. Nothing is closer than an exact match, and the
@@ -1930,6 +1959,7 @@ DECLARE
     missing bigint;
     c record;
     lacking text;
+    present jsonb;
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
 BEGIN
     IF later IS NOT NULL THEN
@@ -1977,8 +2007,9 @@ BEGIN
             PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.losses(j.id));
             PERFORM id_gen_convert.check_triggers(j);
         END IF;
+        present := id_gen_convert.meanings(j.id);
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
-        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.meanings(j.id)));
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.meanings(j.id), present));
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;
         RETURN true;
     END IF;

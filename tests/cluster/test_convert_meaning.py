@@ -659,6 +659,118 @@ def test_an_undo_takes_no_other_function_of_the_same_name(server: Cluster, conne
     run(connection, "DROP FUNCTION hidden(bigint); ALTER FUNCTION shown RENAME TO hidden", UNDO)
 
 
+# What a definition finds by name: how it is made, how another one gets its name, and how that is turned back.
+SAME_NAME = {
+    "function of a trigger": (
+        "CREATE FUNCTION lib.g() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+        "CREATE TRIGGER t AFTER INSERT ON customer FOR EACH ROW WHEN (NEW.id > 0) EXECUTE FUNCTION lib.g()",
+        "ALTER FUNCTION lib.g RENAME TO h; SET ROLE viewer;"
+        "CREATE FUNCTION lib.g() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END'; RESET ROLE",
+        "trigger t on public.customer would use function lib.g() in place of one that had this name and was renamed or"
+        " dropped: drop or rename function lib.g(), and rename function lib.h() back",
+        "DROP FUNCTION lib.g; ALTER FUNCTION lib.h RENAME TO g",
+    ),
+    "type": (
+        "CREATE DOMAIN lib.g AS integer; CREATE VIEW v AS SELECT (id + 1)::integer::lib.g FROM customer",
+        "ALTER DOMAIN lib.g RENAME TO h; SET ROLE viewer; CREATE DOMAIN lib.g AS integer CHECK (VALUE < 0); RESET ROLE",
+        "view public.v would use type lib.g in place of one that had this name and was renamed or dropped: drop or"
+        " rename type lib.g, and rename type lib.h back",
+        "DROP DOMAIN lib.g; ALTER DOMAIN lib.h RENAME TO g",
+    ),
+    "table": (
+        "CREATE TABLE lib.g (n integer, m integer); CREATE VIEW v AS SELECT n, id FROM customer JOIN lib.g ON n = id",
+        "ALTER TABLE lib.g RENAME TO h; SET ROLE viewer; CREATE TABLE lib.g (n integer); RESET ROLE",
+        "view public.v would use table column lib.g.n, table lib.g in place of one that had this name and was renamed"
+        " or dropped: drop or rename table lib.g, and rename table lib.h back",
+        "DROP TABLE lib.g; ALTER TABLE lib.h RENAME TO g",
+    ),
+    "column": (
+        "CREATE TABLE lib.g (n integer, m integer); CREATE VIEW v AS SELECT n, id FROM customer JOIN lib.g ON n = id",
+        "ALTER TABLE lib.g RENAME n TO x; ALTER TABLE lib.g RENAME m TO n",
+        "view public.v would use table column lib.g.n in place of one that had this name and was renamed or dropped:"
+        " drop or rename table column lib.g.n, and rename table column lib.g.x back",
+        "ALTER TABLE lib.g RENAME n TO m; ALTER TABLE lib.g RENAME x TO n",
+    ),
+    "sequence": (
+        "CREATE SEQUENCE lib.g; ALTER TABLE purchase ALTER customer_id SET DEFAULT nextval('lib.g')",
+        "ALTER SEQUENCE lib.g RENAME TO h; SET ROLE viewer; CREATE SEQUENCE lib.g; RESET ROLE",
+        "default value for public.purchase.customer_id would use sequence lib.g in place of one that had this name and"
+        " was renamed or dropped: drop or rename sequence lib.g, and rename sequence lib.h back",
+        "DROP SEQUENCE lib.g; ALTER SEQUENCE lib.h RENAME TO g",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "change", "found", "back"), SAME_NAME.values(), ids=SAME_NAME)
+def test_an_undo_takes_nothing_else_of_the_same_name(
+    server: Cluster, connection: psycopg.Connection, make: str, change: str, found: str, back: str
+) -> None:
+    """Also one that is forced, which would run what another role wrote."""
+    run(connection, BASE, "CREATE SCHEMA lib; GRANT ALL ON SCHEMA lib TO viewer", make)
+    before = schema_dump(server, "shop")
+    force = UNDO.replace(")", ", force => true)")
+    run(connection, *planned(connection, COLUMN), change)
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, force)
+    assert found in (refused.value.diag.message_detail or "")
+    with server.database("restored"):
+        server.psql(server.run("pg_dump", dbname="shop"), "restored")
+    run(connection, back, UNDO)
+    assert schema_dump(server, "shop") == before
+
+
+@pytest.mark.parametrize(
+    ("make", "drop"),
+    [
+        ("CREATE TABLE lib.g (n integer, m integer)", "DROP TABLE lib.g CASCADE"),
+        ("CREATE VIEW lib.g AS SELECT 1 AS n, 2 AS m", "DROP VIEW lib.g CASCADE"),
+        (
+            "CREATE DOMAIN lib.d AS integer; CREATE TABLE lib.g (m integer, n lib.d)",
+            "DROP DOMAIN lib.d CASCADE; DROP TABLE lib.g CASCADE",
+        ),
+    ],
+)
+def test_an_undo_takes_tables_and_types_that_were_created_again(
+    server: Cluster, connection: psycopg.Connection, make: str, drop: str
+) -> None:
+    view = "CREATE VIEW v AS SELECT n, m, id FROM customer JOIN lib.g ON n = id"
+    run(connection, BASE, f"CREATE SCHEMA lib; {make}; {view}")
+    before = schema_dump(server, "shop")
+    run(connection, *planned(connection, COLUMN), f"{drop}; {make}; {view}", UNDO)
+    assert schema_dump(server, "shop") == before
+
+
+def test_an_undo_takes_a_table_of_another_role_that_the_view_names_already(
+    server: Cluster, connection: psycopg.Connection
+) -> None:
+    """Not one that only has the name."""
+    make, view = "CREATE TABLE lib.g (n integer)", "CREATE VIEW v AS SELECT id FROM customer JOIN lib.g ON n = id"
+    run(connection, BASE, "CREATE SCHEMA lib; GRANT ALL ON SCHEMA lib TO viewer", f"{make}; {view}")
+    again = f"DROP TABLE lib.g CASCADE; SET ROLE viewer; {make}; RESET ROLE"
+    run(connection, *planned(connection, COLUMN), again)
+    force = UNDO.replace(")", ", force => true)")
+    with pytest.raises(
+        psycopg.errors.ObjectNotInPrerequisiteState, match="would use table column lib.g.n, table lib.g"
+    ):
+        run(connection, force)
+    run(connection, view, UNDO)
+
+
+def test_a_check_never_uses_a_later_type_of_the_same_name(connection: psycopg.Connection) -> None:
+    run(connection, BASE, BY_FUNCTION, "CREATE DOMAIN lib.d AS bigint")
+    run(connection, "ALTER TABLE customer ADD CONSTRAINT fits CHECK (id::bigint::lib.d > 0)")
+    start, *rest = planned(connection, COLUMN)
+    run(connection, start, "ALTER DOMAIN lib.d RENAME TO e", OVERLOAD)
+    run(connection, "SET ROLE viewer; CREATE DOMAIN lib.d AS bigint CHECK (lib.hidden(VALUE)); RESET ROLE")
+    with pytest.raises(
+        psycopg.errors.ObjectNotInPrerequisiteState, match="would use type lib.d in place of type lib.e"
+    ):
+        run(connection, f"CALL id_gen_convert.run({COLUMN})")
+    run(connection, "INSERT INTO customer (name) VALUES ('new')")
+    assert value(connection, "SELECT count(*) FROM called") == 0
+    run(connection, "DROP DOMAIN lib.d; ALTER DOMAIN lib.e RENAME TO d", *rest, UNDO)
+
+
 CREATED_AGAIN = {
     "function": (
         "CREATE VIEW v AS SELECT hidden(id) FROM customer",
