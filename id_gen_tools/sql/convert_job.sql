@@ -914,8 +914,15 @@ CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
              UNION ALL
             SELECT u.index, 'function ' || u.oid::regprocedure, pronamespace, proowner, provariadic <> 0 OR pronargdefaults > 0, proargtypes::oid[]
               FROM used u JOIN pg_proc f ON NOT u.is_operator AND f.oid = u.oid)
-        SELECT string_agg(DISTINCT format('index %s uses %s, which other roles could overload: %s', c.index, c.name, revoking.statements), '; ')
+        SELECT string_agg(DISTINCT format('index %s uses %s, ', c.index, c.name) || coalesce(lost.reason, 'which other roles could overload: ' || revoking.statements), '; ')
           FROM called c JOIN pg_namespace n ON n.oid = c.schema,
+               -- Whoever owns the schema can take back a REVOKE.
+               LATERAL (
+                SELECT (SELECT format('which role %I, the owner of its schema, could overload: DROP INDEX %s', r.rolname, c.index)
+                          FROM pg_roles r
+                         WHERE r.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole
+                                   THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE n.nspowner END
+                           AND NOT pg_has_role(r.oid, c.owner, 'MEMBER') AND NOT pg_has_role(r.oid, current_user, 'MEMBER'))) AS lost (reason),
                LATERAL (
                 WITH granted AS (
                     SELECT x.grantor, x.grantee,
@@ -936,7 +943,7 @@ CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
                                                string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ' ORDER BY grantee),
                                                CASE WHEN bool_or(has_heirs) THEN ' CASCADE' END)
                           FROM unwanted GROUP BY grantor) AS each (grantor, revoke)) AS revoking (statements)
-         WHERE revoking.statements IS NOT NULL
+         WHERE coalesce(lost.reason, revoking.statements) IS NOT NULL
            AND (c.is_flexible OR EXISTS (SELECT FROM pg_type WHERE oid = ANY (c.types) AND typtype = 'p'))
     $$;
 COMMENT ON FUNCTION id_gen_convert.exposed(integer) IS 'indexes whose functions other roles could overload, and the remedies';

@@ -905,6 +905,52 @@ def test_an_index_whose_function_others_could_overload_is_refused(
     run(connection, *planned(connection, COLUMN), UNDO)
 
 
+def test_the_owner_of_a_schema_could_overload_its_functions(server: Cluster, connection: psycopg.Connection) -> None:
+    """Also after a REVOKE, which it can take back."""
+    run(connection, BASE, BY_FUNCTION, "REVOKE CREATE ON SCHEMA lib FROM viewer; ALTER SCHEMA lib OWNER TO viewer")
+    run(connection, "CREATE INDEX own ON customer (lib.hidden(id)); REVOKE CREATE ON SCHEMA lib FROM viewer")
+    refused_at_once(
+        server,
+        connection,
+        "index public.own uses function lib.hidden(anyelement), which role viewer, the owner of its schema, could"
+        " overload: DROP INDEX public.own.",
+    )
+    run(connection, "ALTER FUNCTION lib.hidden SET SCHEMA public")
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+@pytest.mark.parametrize("table", ["customer", "v", "customer_1"])
+def test_privileges_of_a_column_are_revoked_by_the_hint(
+    connection: psycopg.Connection, owner: psycopg.Connection, table: str
+) -> None:
+    """Also those that were granted by a role that has the privilege on all columns."""
+    run(connection, "GRANT CREATE ON DATABASE shop TO owner; CREATE ROLE helper; CREATE ROLE other")
+    try:
+        run(
+            owner,
+            "CREATE TABLE customer (id serial, part integer) PARTITION BY LIST (part)",
+            "CREATE TABLE customer_1 PARTITION OF customer DEFAULT; CREATE VIEW v AS SELECT id FROM customer",
+            f"GRANT SELECT, REFERENCES ON {table} TO helper WITH GRANT OPTION",
+        )
+        run(
+            connection,
+            "SET ROLE helper",
+            f"GRANT SELECT (id), REFERENCES (id) ON {table} TO other; GRANT SELECT (id) ON {table} TO PUBLIC",
+            "RESET ROLE",
+        )
+        for _ in range(3):
+            try:
+                run(owner, *planned(owner, COLUMN), UNDO)
+                break
+            except psycopg.errors.FeatureNotSupported as refused:
+                found = re.findall(r"(?:GRANT|REVOKE) [^;]*", refused.diag.message_detail or "")
+                run(owner, *(statement.rstrip(".") for statement in found))
+        else:
+            pytest.fail("the hints lead in a circle")
+    finally:
+        run(connection, "RESET ROLE; DROP TABLE customer CASCADE; DROP ROLE helper, other")
+
+
 def test_privileges_that_others_granted_are_revoked_by_the_hint(
     connection: psycopg.Connection, owner: psycopg.Connection
 ) -> None:
