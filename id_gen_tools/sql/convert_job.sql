@@ -1008,7 +1008,8 @@ CREATE FUNCTION id_gen_convert.harmless_condition(t pg_trigger) RETURNS text
     $$;
 COMMENT ON FUNCTION id_gen_convert.harmless_condition(pg_trigger) IS 'condition of a trigger, if it runs nothing of the role that wrote it';
 
--- Checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
+-- Functions that find names by the search_path, which a job sets, in what each row that it writes is put into: checks, indexes and
+-- generated columns. Where new rows get larger IDs: checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
 -- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
 -- table, and in an empty one if it has none, or a single one, which may be a special one, and the empty one would violate no NOT
 -- NULL of its columns: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits.
@@ -1017,6 +1018,7 @@ CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
+    has_new_ids boolean := j.target = 'snowflake' AND j.node IS NULL;
     times bigint[];
     eras integer[];
     ids bigint[];
@@ -1032,17 +1034,16 @@ DECLARE
     failure text;
     obstacles text[] := '{}';
 BEGIN
-    IF j.target <> 'snowflake' OR j.node IS NOT NULL THEN
-        RETURN NULL;
+    IF has_new_ids THEN
+        SELECT ARRAY[@extschema@.snowflake_min(now()), @extschema@.snowflake_min(greatest(now(), least(now() + interval '10 years', l.exhausted_at - l.tick)))]
+          INTO times FROM @extschema@.snowflake_layouts() l WHERE l.in_use;
+        -- Without and with another column that refers to the key.
+        SELECT array_agg(era), array_agg(times[era] + place), array_agg(CASE WHEN has_other THEN times[era] + 16 - place END)
+          INTO eras, ids, others
+          FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
+        EXECUTE format('SELECT array_agg(top + place) FROM (SELECT coalesce(max(id), 0)::bigint FROM (SELECT t.%I FROM %s t LIMIT 1000) AS first (id)) AS last (top),'
+                       ' generate_series(1, 16) AS place', j.column_name, j.relation) INTO next_ids;
     END IF;
-    SELECT ARRAY[@extschema@.snowflake_min(now()), @extschema@.snowflake_min(greatest(now(), least(now() + interval '10 years', l.exhausted_at - l.tick)))]
-      INTO times FROM @extschema@.snowflake_layouts() l WHERE l.in_use;
-    -- Without and with another column that refers to the key.
-    SELECT array_agg(era), array_agg(times[era] + place), array_agg(CASE WHEN has_other THEN times[era] + 16 - place END)
-      INTO eras, ids, others
-      FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
-    EXECUTE format('SELECT array_agg(top + place) FROM (SELECT coalesce(max(id), 0)::bigint FROM (SELECT t.%I FROM %s t LIMIT 1000) AS first (id)) AS last (top),'
-                   ' generate_series(1, 16) AS place', j.column_name, j.relation) INTO next_ids;
     FOR each IN
         WITH place AS (
             SELECT a.attrelid AS relation, m.column_name, a.attnum AS number
@@ -1060,47 +1061,59 @@ BEGIN
                AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
                               AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)),
         -- A value in each row, what is true if they fit, and which old values are tried: that of the row, or others.
-        condition (relation, column_name, classid, objid, value, fits, old_ids, reason) AS (
+        condition (relation, column_name, classid, objid, value, fits, old_ids, reason, is_for_ids) AS (
+            -- Those of other columns, too.
+            SELECT DISTINCT ON (o.classid, o.objid) p.relation, p.column_name, o.classid, o.objid, o.value, 'bool_or(value)', ARRAY[NULL]::bigint[], NULL, false
+              FROM place p,
+                   LATERAL (
+                    SELECT 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid))
+                      FROM pg_constraint k WHERE k.contype = 'c' AND k.conrelid = p.relation
+                     UNION ALL
+                    SELECT 'pg_class'::regclass, i.indexrelid,
+                           format('CASE WHEN %s THEN %s END', coalesce(pg_get_expr(i.indpred, i.indrelid), 'true'), coalesce(
+                               (SELECT 'num_nulls(' || string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', ') || ') >= 0'
+                                  FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (column_number, key) WHERE column_number = 0), 'true'))
+                      FROM pg_index i WHERE i.indrelid = p.relation AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+                     UNION ALL
+                    SELECT 'pg_attrdef'::regclass, e.oid, format('num_nulls(%s) >= 0', pg_get_expr(e.adbin, e.adrelid))
+                      FROM pg_attrdef e JOIN pg_attribute a ON (a.attrelid, a.attnum) = (e.adrelid, e.adnum)
+                     WHERE e.adrelid = p.relation AND a.attgenerated <> '') AS o (classid, objid, value)
+             UNION ALL
             SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
-                   'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger'
+                   'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger', true
               FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.coninhcount = 0 AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
              UNION ALL
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN %s END', i.condition, coalesce('num_nulls(' || i.expressions || ') >= 0', 'true')),
-                   'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger'
+                   'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger', true
               FROM index i
              UNION ALL
             -- An index of no other column.
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN CASE num_nulls(%s) WHEN 0 THEN ROW(%2$s)::text END END', i.condition, i.expressions),
                    'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
-                   'has the same value for several new IDs'
+                   'has the same value for several new IDs', true
               FROM index i
              WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number)
              UNION ALL
             -- One for a few old rows has nothing to do with new ones. The owner of the table calls no function of a policy.
             SELECT p.relation, p.column_name, 'pg_policy'::regclass, o.oid, format('(%s) IS TRUE', pg_get_expr(part.tree, o.polrelid)),
-                   'bool_or(value)', next_ids, 'hides or rejects new IDs, which are larger'
+                   'bool_or(value)', next_ids, 'hides or rejects new IDs, which are larger', true
               FROM place p JOIN pg_policy o ON o.polrelid = p.relation, LATERAL (VALUES (o.polqual), (o.polwithcheck)) AS part (tree)
              WHERE part.tree::text ~ format(':varattno %s\M', p.number) AND part.tree::text !~ 'SUBLINK' AND id_gen_convert.used(part.tree::text) = '{}'
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid, format('(%s) IS TRUE', id_gen_convert.harmless_condition(t)),
-                   'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger'
+                   'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger', true
               FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
               JOIN pg_proc f ON f.oid = t.tgfoid AND f.pronamespace <> 'id_gen_convert'::regnamespace
              WHERE id_gen_convert.harmless_condition(t) IS NOT NULL
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
-                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL
+                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL, true
               FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
-        SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
-               -- The job and its client make these, with a search_path of their own.
-               CASE WHEN c.classid IN ('pg_constraint'::regclass, 'pg_class'::regclass) THEN (
-                   SELECT string_agg(DISTINCT format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ')
-                     FROM pg_depend d JOIN pg_proc f ON f.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass
-                     JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
-                    WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE) END AS resolving,
-               (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
+        SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, c.is_for_ids, named.type || ' ' || named.identity AS name, s.remedy, resolving,
+               (SELECT string_agg(CASE WHEN NOT c.is_for_ids THEN format('r.%I', a.attname)
+                                       WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
                                             THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
                                        ELSE format('r.%1$I', a.attname) END, ', ')
@@ -1111,7 +1124,15 @@ BEGIN
                CASE c.classid WHEN 'pg_trigger'::regclass THEN 'new, LATERAL (SELECT new.*) AS old' ELSE 'new_row' END AS alias
           FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
-                              WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true
+                              WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true,
+               LATERAL (
+                SELECT string_agg(DISTINCT format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ')
+                  FROM pg_depend d JOIN pg_proc f ON f.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass
+                  JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
+                 WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE
+                   AND NOT c.is_for_ids) AS pinning (resolving)
+         WHERE CASE WHEN c.is_for_ids THEN has_new_ids ELSE resolving IS NOT NULL END
+         ORDER BY c.is_for_ids
     LOOP
         -- Rows without a value stand for others only if there are no others.
         EXECUTE format($examples$
@@ -1135,11 +1156,11 @@ BEGIN
         failure := NULL;
         FOREACH example IN ARRAY examples LOOP
             tried := id_gen_convert.try_row(test, example, '{}', each.old_ids, '{}');
-            IF tried.is_unresolved AND each.resolving IS NOT NULL THEN
+            IF tried.is_unresolved AND NOT each.is_for_ids THEN
                 obstacles := obstacles || format('%s uses names without a schema (%s): %s', each.name, tried.failure, each.resolving);
                 EXIT;
             END IF;
-            IF tried.fits THEN
+            IF tried.fits AND each.is_for_ids THEN
                 fits_old := true;
                 tried := id_gen_convert.try_row(test, example, eras, ids, others);
                 fits_new := fits_new OR tried.failure IS NULL AND tried.fits;
