@@ -432,7 +432,7 @@ BEGIN
                 RAISE lock_not_available USING
                     MESSAGE = format('could not lock %s', array_to_string(tables || others, ', ')),
                     DETAIL = format('Each of %s attempts waited for 400 ms. Nothing was changed.', tries),
-                    HINT = format('Run the command again when no long transaction uses these tables. To list the sessions that use them: SELECT a.pid, l.mode, a.query FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = ANY (%L::regclass[]);', tables || others);
+                    HINT = format('Run the command again when no long transaction uses these tables. To list the sessions that use them: SELECT a.pid, l.mode, coalesce(a.query, ''prepared transaction '' || p.gid) FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid) LEFT JOIN (pg_locks t JOIN pg_prepared_xacts p ON p.transaction = t.transactionid) ON l.pid IS NULL AND t.virtualtransaction = l.virtualtransaction WHERE l.relation = ANY (%L::regclass[]);', tables || others);
             END IF;
         END;
         try := try + 1;

@@ -41,7 +41,7 @@ def function(argument: str, result: str = "true") -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    with Cluster("convert_meaning", conf=GENERATING) as server:
+    with Cluster("convert_meaning", conf=f"{GENERATING}max_prepared_transactions = 2\n") as server:
         server.psql("CREATE ROLE viewer")
         yield server
 
@@ -471,6 +471,24 @@ def test_the_plan_leaves_locks_of_others_to_the_start(server: Cluster, connectio
     connection.execute("BEGIN READ ONLY")
     assert planned(connection, COLUMN)
     connection.execute("ROLLBACK")
+
+
+def test_the_hint_lists_who_holds_a_lock(server: Cluster, connection: psycopg.Connection) -> None:
+    """Sessions, and prepared transactions, which have none."""
+    run(connection, BASE, f"SELECT id_gen_convert_start({COLUMN})")
+    connection.execute("BEGIN; TABLE purchase; PREPARE TRANSACTION 'left''s'")
+    try:
+        with server.connect(connection.info.dbname) as other:
+            other.execute("BEGIN; LOCK TABLE purchase IN ACCESS SHARE MODE")
+            lock = "SELECT id_gen_convert.lock_tables(ARRAY['public.purchase'], 'ACCESS EXCLUSIVE', tries => 1)"
+            with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
+                run(connection, lock)
+            query = (refused.value.diag.message_hint or "").partition("use them: ")[2].rstrip(";")
+            held = {(pid, what) for pid, _, what in connection.execute(query.encode())}
+            assert (None, "prepared transaction left's") in held
+            assert other.info.backend_pid in {pid for pid, _ in held}
+    finally:
+        connection.execute("ROLLBACK PREPARED 'left''s'")
 
 
 @pytest.mark.parametrize("call", [
