@@ -449,7 +449,7 @@ CREATE FUNCTION id_gen_convert.execute_statement(s id_gen_convert.statement) RET
 DECLARE
     j id_gen_convert.job;
     arguments text;
-    found text;
+    dependents text;
 BEGIN
     IF s.made_on NOT IN (SELECT oid FROM pg_class) THEN
         RETURN;
@@ -466,12 +466,12 @@ WHEN OTHERS THEN
     IF s.phase NOT IN ('unswitch', 'revalidate', 'finish', 'keep') OR SQLSTATE !~ '^(2B|23|3F|42)' THEN
         RAISE;
     END IF;
-    GET STACKED DIAGNOSTICS found = PG_EXCEPTION_DETAIL;
+    GET STACKED DIAGNOSTICS dependents = PG_EXCEPTION_DETAIL;
     arguments := id_gen_convert.arguments(j.relation, j.column_name);
     RAISE object_not_in_prerequisite_state USING
         MESSAGE = format('could not run a statement to %s the job of column %I of relation %s',
                          CASE WHEN s.phase IN ('unswitch', 'revalidate') THEN 'undo' ELSE 'finish' END, j.column_name, j.relation),
-        DETAIL = concat_ws('. ', SQLERRM, nullif(rtrim(found, '.'), ''), 'The statement: ' || s.statement),
+        DETAIL = concat_ws('. ', SQLERRM, nullif(rtrim(dependents, '.'), ''), 'The statement: ' || s.statement),
         HINT = CASE left(SQLSTATE, 2)
                    WHEN '2B' THEN 'Drop the objects that depend on the old columns'
                    WHEN '23' THEN 'Correct the rows that violate the constraint'

@@ -517,6 +517,11 @@ def test_a_plan_leaves_the_last_value_of_its_session(connection: psycopg.Connect
     assert value(connection, "SELECT lastval()") == last
 
 
+def test_what_plpgsql_refuses_in_a_session_is_no_error_of_a_job(connection: psycopg.Connection) -> None:
+    run(connection, BASE, "SET plpgsql.extra_errors = 'all'")
+    run(connection, *planned(connection, COLUMN), "INSERT INTO customer (name) VALUES ('new')", UNDO)
+
+
 def test_only_columns_of_its_indexes_are_copied(connection: psycopg.Connection, owner: psycopg.Connection) -> None:
     run(
         connection,
