@@ -828,7 +828,7 @@ CREATED_AGAIN = {
         "COLLATION public.own",
     ),
     "extension": (
-        "CREATE VIEW v AS SELECT similarity(id::text, name) FROM customer",
+        "CREATE EXTENSION pg_trgm; CREATE VIEW v AS SELECT similarity(id::text, name) FROM customer",
         "DROP EXTENSION pg_trgm; CREATE EXTENSION pg_trgm",
         "FUNCTION public.similarity(text,text)",
     ),
@@ -839,16 +839,21 @@ CREATED_AGAIN = {
 def test_an_undo_takes_what_a_trusted_role_created_again(
     connection: psycopg.Connection, make: str, again: str, name: str
 ) -> None:
+    if "pg_trgm" in make:
+        available = value(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_trgm'")
+        if not available:
+            pytest.skip("this server has no pg_trgm")
     run(
         connection,
         BASE,
         function("bigint"),
         "CREATE FUNCTION both_hidden(bigint, bigint) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
         "CREATE OPERATOR ~= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = both_hidden)",
-        'CREATE COLLATION own FROM "C"; CREATE EXTENSION pg_trgm',
+        'CREATE COLLATION own FROM "C"',
         make,
     )
-    run(connection, *planned(connection, COLUMN), f"DROP VIEW v; {again}; {make}; ALTER {name} OWNER TO viewer")
+    view = make.partition("pg_trgm; ")[2] or make
+    run(connection, *planned(connection, COLUMN), f"DROP VIEW v; {again}; {view}; ALTER {name} OWNER TO viewer")
     force = UNDO.replace(")", ", force => true)")
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
         run(connection, force)
