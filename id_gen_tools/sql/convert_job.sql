@@ -864,6 +864,18 @@ CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present j
     $$;
 COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, jsonb, regclass) IS 'what a definition named, or what was created again';
 
+-- Lists from before with the types that have these names now: what is made again reads its constants, which calls functions of
+-- their types, before it can be compared.
+CREATE FUNCTION id_gen_convert.with_present_types(before jsonb) RETURNS jsonb
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT coalesce(jsonb_object_agg(key, (
+                   SELECT coalesce(jsonb_agg(coalesce(to_regtype(substring(used FROM '^\d+ type (.*)'))::oid || substring(used FROM ' .*'), used) ORDER BY place), '[]')
+                     FROM jsonb_array_elements_text(value) WITH ORDINALITY AS element (used, place))), '{}')
+          FROM jsonb_each(before)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.with_present_types(jsonb) IS 'what definitions named, with the types that have these names now';
+
 -- Objects that have another meaning after they were made again than before; NULL if there are none. An undo passes the one that they
 -- have now.
 CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb, present jsonb DEFAULT '{}') RETURNS text
@@ -2036,6 +2048,7 @@ BEGIN
             PERFORM id_gen_convert.check_triggers(j);
         END IF;
         present := id_gen_convert.meanings(j.id);
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.with_present_types(j.meanings), present));
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
         PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.meanings(j.id), present));
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;
