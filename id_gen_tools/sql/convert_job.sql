@@ -432,7 +432,7 @@ BEGIN
                 RAISE lock_not_available USING
                     MESSAGE = format('could not lock %s', array_to_string(tables || others, ', ')),
                     DETAIL = format('Each of %s attempts waited for 400 ms. Nothing was changed.', tries),
-                    HINT = format('Run the command again when no long transaction uses these tables. To list the sessions that use them: SELECT a.pid, l.mode, a.query FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = ANY (%L::regclass[]);', tables || others);
+                    HINT = format('Run the command again when no long transaction uses these tables. To list the sessions that use them: SELECT a.pid, l.mode, coalesce(a.query, ''prepared transaction '' || p.gid) FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid) LEFT JOIN (pg_locks t JOIN pg_prepared_xacts p ON p.transaction = t.transactionid) ON l.pid IS NULL AND t.virtualtransaction = l.virtualtransaction WHERE l.relation = ANY (%L::regclass[]);', tables || others);
             END IF;
         END;
         try := try + 1;
@@ -449,7 +449,7 @@ CREATE FUNCTION id_gen_convert.execute_statement(s id_gen_convert.statement) RET
 DECLARE
     j id_gen_convert.job;
     arguments text;
-    found text;
+    dependents text;
 BEGIN
     IF s.made_on NOT IN (SELECT oid FROM pg_class) THEN
         RETURN;
@@ -466,12 +466,12 @@ WHEN OTHERS THEN
     IF s.phase NOT IN ('unswitch', 'revalidate', 'finish', 'keep') OR SQLSTATE !~ '^(2B|23|3F|42)' THEN
         RAISE;
     END IF;
-    GET STACKED DIAGNOSTICS found = PG_EXCEPTION_DETAIL;
+    GET STACKED DIAGNOSTICS dependents = PG_EXCEPTION_DETAIL;
     arguments := id_gen_convert.arguments(j.relation, j.column_name);
     RAISE object_not_in_prerequisite_state USING
         MESSAGE = format('could not run a statement to %s the job of column %I of relation %s',
                          CASE WHEN s.phase IN ('unswitch', 'revalidate') THEN 'undo' ELSE 'finish' END, j.column_name, j.relation),
-        DETAIL = concat_ws('. ', SQLERRM, nullif(rtrim(found, '.'), ''), 'The statement: ' || s.statement),
+        DETAIL = concat_ws('. ', SQLERRM, nullif(rtrim(dependents, '.'), ''), 'The statement: ' || s.statement),
         HINT = CASE left(SQLSTATE, 2)
                    WHEN '2B' THEN 'Drop the objects that depend on the old columns'
                    WHEN '23' THEN 'Correct the rows that violate the constraint'
@@ -523,9 +523,11 @@ BEGIN
     PERFORM id_gen_convert.execute_statement(s);
     IF s.object IS NOT NULL THEN
         SELECT * INTO j FROM id_gen_convert.job WHERE id = s.job;
-        SELECT id_gen_convert.used(k.conbin::text) INTO was FROM pg_constraint k, pg_identify_object('pg_constraint'::regclass, k.oid, 0) AS named
+        SELECT id_gen_convert.used_by('pg_constraint'::regclass, k.oid, k.conbin::text, ARRAY[s.made_on::oid]) INTO was
+          FROM pg_constraint k, pg_identify_object('pg_constraint'::regclass, k.oid, 0) AS named
          WHERE k.conrelid = s.made_on AND s.object = named.type || ' ' || named.identity;
-        SELECT id_gen_convert.used(conbin::text) INTO became FROM pg_constraint WHERE (conrelid, conname) = (s.made_on, s.made);
+        SELECT id_gen_convert.used_by('pg_constraint'::regclass, oid, conbin::text, ARRAY[s.made_on::oid]) INTO became
+          FROM pg_constraint WHERE (conrelid, conname) = (s.made_on, s.made);
         PERFORM id_gen_convert.refuse_losses(j, CASE
                     WHEN was IS NOT NULL THEN id_gen_convert.other_meanings(s.job, jsonb_build_object(s.object, was), jsonb_build_object(s.object, became))
                     -- Without functions and operators of users there is nothing to compare.
@@ -733,7 +735,25 @@ CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
     $$;
 COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
 
--- The same of all definitions that are made again over the columns of a job, with their operator classes.
+-- The same of an object, with what else its definition finds by name: operator classes, types, and relations with their columns,
+-- other than those that are made again or changed. These are in no order.
+CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid[]) RETURNS text[]
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT id_gen_convert.used(tree) || ARRAY(
+            SELECT DISTINCT concat(d.refobjid, '.' || nullif(part.number, 0), ' ', named.type, ' ', named.identity)
+              FROM pg_depend d LEFT JOIN pg_class c ON d.refclassid = 'pg_class'::regclass AND c.oid = d.refobjid,
+                   unnest(ARRAY[0, d.refobjsubid]) AS part (number), pg_identify_object(d.refclassid, d.refobjid, part.number) AS named
+             WHERE (d.classid, d.objid) = (used_by.class, used_by.object)
+               AND CASE d.refclassid
+                       -- Default classes of two types have one meaning.
+                       WHEN 'pg_opclass'::regclass THEN NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid)
+                       WHEN 'pg_type'::regclass THEN true
+                       WHEN 'pg_class'::regclass THEN c.relkind NOT IN ('i', 'I') AND c.oid <> ALL (own) END)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.used_by(oid, oid, text, oid[]) IS 'what the definition of an object names';
+
+-- The same of all definitions that are made again over the columns of a job.
 CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT false) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -757,7 +777,7 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
               FROM view JOIN pg_rewrite r ON r.ev_class = view.oid AND r.rulename = '_RETURN'
              UNION ALL
             SELECT d.classid, d.objid, d.classid, d.objid,
-                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text, e.adbin::text)
+                   concat(p.polqual::text, p.polwithcheck::text, t.tgqual::text, ' :funcid ' || t.tgfoid, s.stxexprs::text, k.conbin::text, i.indexprs::text, i.indpred::text, e.adbin::text)
               FROM direct d
               LEFT JOIN pg_policy p ON d.classid = 'pg_policy'::regclass AND p.oid = d.objid
               LEFT JOIN pg_trigger t ON d.classid = 'pg_trigger'::regclass AND t.oid = d.objid
@@ -781,22 +801,20 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
                        SELECT FROM id_gen_convert.statement w WHERE w.job = job_id AND w.phase = 'switch'
                           AND w.statement = format('ALTER INDEX %s RENAME TO %I', new.oid::regclass, old.relname))
              WHERE s.job = job_id AND of_twins)
-        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
-                   id_gen_convert.used(tree)
-                   || ARRAY(SELECT concat_ws(' ', d.refobjid, class.type, class.identity) FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid, 0) AS class
-                             WHERE (d.classid, d.objid) = (object.classid, object.objid) AND d.refclassid = 'pg_opclass'::regclass
-                               -- Default classes of two types have one meaning.
-                               AND NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid) ORDER BY class.identity))), '{}')
-          FROM object, pg_identify_object(named_class, named_id, 0) AS named
+        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(id_gen_convert.used_by(object.classid, object.objid, tree, own))), '{}')
+          FROM object, pg_identify_object(named_class, named_id, 0) AS named,
+               (SELECT ARRAY(SELECT relation FROM place UNION ALL SELECT oid FROM view)) AS excepted (own)
     $$;
 COMMENT ON FUNCTION id_gen_convert.meanings(integer, boolean) IS 'functions and operators that are named by the definitions of what is made again';
 
--- One list of them, with their places in it, and what tells them apart.
+-- One list of them, with their places in it, and what tells them apart. Those in no order come last.
 CREATE FUNCTION id_gen_convert.meaning(list jsonb, by_name boolean, OUT place bigint, OUT key text, OUT name text) RETURNS SETOF record
     LANGUAGE sql IMMUTABLE @settings@
     AS $$
-        SELECT place, CASE WHEN by_name THEN given.name ELSE split_part(used, ' ', 1) END, given.name
-          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place), substr(used, strpos(used, ' ') + 1) AS given (name)
+        SELECT row_number() OVER (ORDER BY CASE WHEN given.name ~ '^(function|operator|collation) ' AND given.name !~ '^operator class ' THEN place END, told.key),
+               told.key, given.name
+          FROM jsonb_array_elements_text(list) WITH ORDINALITY AS element (used, place), substr(used, strpos(used, ' ') + 1) AS given (name),
+               LATERAL (SELECT CASE WHEN by_name THEN given.name ELSE split_part(used, ' ', 1) END) AS told (key)
     $$;
 COMMENT ON FUNCTION id_gen_convert.meaning(jsonb, boolean) IS 'functions and operators that a definition names, in its order';
 
@@ -814,32 +832,53 @@ COMMENT ON FUNCTION id_gen_convert.unlike(jsonb, jsonb, boolean) IS 'functions a
 CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT e.owner, e.kind || ' ' || (pg_identify_object(e.class, e.oid, 0)).identity
-          FROM (SELECT 'function', 'pg_proc'::regclass, oid, proowner FROM pg_proc
-                 UNION ALL SELECT 'operator', 'pg_operator'::regclass, oid, oprowner FROM pg_operator
-                 UNION ALL SELECT 'operator class', 'pg_opclass'::regclass, oid, opcowner FROM pg_opclass
-                 UNION ALL SELECT 'collation', 'pg_collation'::regclass, oid, collowner FROM pg_collation) AS e (kind, class, oid, owner)
-         WHERE e.oid = split_part(used, ' ', 1)::oid AND e.kind = substring(used FROM '^\d+ (operator class|\w+)')
+        SELECT e.owner, named.type || ' ' || named.identity
+          FROM (SELECT 'function', 'pg_proc'::regclass, oid, 0, proowner FROM pg_proc
+                 UNION ALL SELECT 'operator', 'pg_operator'::regclass, oid, 0, oprowner FROM pg_operator
+                 UNION ALL SELECT 'operator class', 'pg_opclass'::regclass, oid, 0, opcowner FROM pg_opclass
+                 UNION ALL SELECT 'collation', 'pg_collation'::regclass, oid, 0, collowner FROM pg_collation
+                 UNION ALL SELECT 'type', 'pg_type'::regclass, oid, 0, typowner FROM pg_type
+                 UNION ALL SELECT 'relation', 'pg_class'::regclass, oid, 0, relowner FROM pg_class
+                 UNION ALL SELECT 'relation', 'pg_class'::regclass, c.oid, attnum, relowner
+                             FROM pg_class c JOIN pg_attribute ON attrelid = c.oid AND NOT attisdropped) AS e (kind, class, oid, number, owner),
+               pg_identify_object(e.class, e.oid, e.number) AS named
+         WHERE e.oid = substring(used FROM '^\d+')::oid AND e.number = coalesce(substring(used FROM '^\d+\.(\d+)')::integer, 0)
+           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|(?:function|operator|collation|type)\M)'), 'relation')
     $$;
-COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of a function, operator or collation that a definition names';
+COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of what a definition names';
 
 -- A list from before, in which what was dropped is replaced by what was created again under its name. A role that can do with the
--- table whatever it likes gains nothing by that; another one may have used the name after the drop.
-CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, relation regclass) RETURNS jsonb
+-- table whatever it likes gains nothing by that; another one may have used the name after the drop. A relation may also be one that
+-- the definition names now.
+CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present jsonb, relation regclass) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
-        SELECT coalesce(jsonb_agg(CASE WHEN substr(a.used, strpos(a.used, ' ')) = substr(b.used, strpos(b.used, ' '))
-                                        AND (id_gen_convert.existing(a.used)).owner IS NULL
-                                        AND (pg_has_role(is_now.owner, current_user, 'MEMBER')
+        SELECT coalesce(jsonb_agg(CASE WHEN (id_gen_convert.existing(a.used)).owner IS NULL
+                                        AND (b.used !~ '^\S+ (function|operator|collation|type) ' AND present ? b.used
+                                             OR pg_has_role(is_now.owner, current_user, 'MEMBER')
                                              OR pg_has_role(is_now.owner, (SELECT relowner FROM pg_class WHERE oid = relation), 'MEMBER'))
                                        THEN b.used ELSE a.used END ORDER BY place), '[]')
           FROM jsonb_array_elements_text(list) WITH ORDINALITY AS a (used, place)
-          LEFT JOIN jsonb_array_elements_text(other) WITH ORDINALITY AS b (used, place) USING (place), id_gen_convert.existing(b.used) AS is_now
+          LEFT JOIN (SELECT DISTINCT used FROM jsonb_array_elements_text(other) AS each (used)) AS b ON substr(a.used, strpos(a.used, ' ')) = substr(b.used, strpos(b.used, ' ')),
+               id_gen_convert.existing(b.used) AS is_now
     $$;
-COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, regclass) IS 'functions and operators that a definition named, or those that were created again';
+COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, jsonb, regclass) IS 'what a definition named, or what was created again';
 
--- Objects that have another meaning after they were made again than before; NULL if there are none.
-CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb) RETURNS text
+-- Lists from before with the types that have these names now: what is made again reads its constants, which calls functions of
+-- their types, before it can be compared.
+CREATE FUNCTION id_gen_convert.with_present_types(before jsonb) RETURNS jsonb
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        SELECT coalesce(jsonb_object_agg(key, (
+                   SELECT coalesce(jsonb_agg(coalesce(to_regtype(substring(used FROM '^\d+ type (.*)'))::oid || substring(used FROM ' .*'), used) ORDER BY place), '[]')
+                     FROM jsonb_array_elements_text(value) WITH ORDINALITY AS element (used, place))), '{}')
+          FROM jsonb_each(before)
+    $$;
+COMMENT ON FUNCTION id_gen_convert.with_present_types(jsonb) IS 'what definitions named, with the types that have these names now';
+
+-- Objects that have another meaning after they were made again than before; NULL if there are none. An undo passes the one that they
+-- have now.
+CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, after jsonb, present jsonb DEFAULT '{}') RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT string_agg(format('%s would use %s in place of %s%s', key, became,
@@ -856,16 +895,18 @@ CREATE FUNCTION id_gen_convert.other_meanings(job_id integer, before jsonb, afte
                        bool_or(key LIKE 'index %') OVER () AS has_twin,
                        (SELECT string_agg(DISTINCT CASE WHEN was_here.name IS NULL THEN format('if its definition is right, a superuser can run: ALTER %s OWNER TO %I', b.name, current_user)
                                                         ELSE format('drop or rename %s, and rename %s back', b.name, was_here.name) END, '; ')
-                          FROM id_gen_convert.meaning(x.value, false) a JOIN id_gen_convert.meaning(y.value, false) b USING (place, name),
+                          FROM id_gen_convert.meaning(x.value, false) a JOIN id_gen_convert.meaning(y.value, false) b USING (name),
                                id_gen_convert.existing(a.key || ' ' || name) AS was_here
-                         WHERE NOT by_name AND a.key <> b.key) AS way_back
+                         WHERE NOT by_name AND a.key <> b.key
+                           -- Columns go with their table.
+                           AND (a.key !~ '\.' OR split_part(a.key, '.', 1) = split_part(b.key, '.', 1))) AS way_back
                   FROM jsonb_each(before) AS old JOIN jsonb_each(after) AS y USING (key),
-                       id_gen_convert.with_recreated(old.value, y.value, j.relation) AS x (value)
+                       id_gen_convert.with_recreated(old.value, y.value, present -> key, j.relation) AS x (value)
                  WHERE EXISTS (SELECT FROM id_gen_convert.meaning(x.value, by_name) a FULL JOIN id_gen_convert.meaning(y.value, by_name) b USING (place)
                                 WHERE a.key IS DISTINCT FROM b.key)) AS other
          WHERE j.id = job_id
     $$;
-COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
+COMMENT ON FUNCTION id_gen_convert.other_meanings(integer, jsonb, jsonb, jsonb) IS 'objects whose definitions name other functions or operators than before';
 
 -- Indexes of a rehearsal whose functions or operators other roles could overload before a client makes the index, which calls
 -- the overload as its owner and as whoever writes a row; NULL if there are none. Nothing is closer than an exact match, and the
@@ -885,8 +926,15 @@ CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
              UNION ALL
             SELECT u.index, 'function ' || u.oid::regprocedure, pronamespace, proowner, provariadic <> 0 OR pronargdefaults > 0, proargtypes::oid[]
               FROM used u JOIN pg_proc f ON NOT u.is_operator AND f.oid = u.oid)
-        SELECT string_agg(DISTINCT format('index %s uses %s, which other roles could overload: %s', c.index, c.name, revoking.statements), '; ')
+        SELECT string_agg(DISTINCT format('index %s uses %s, ', c.index, c.name) || coalesce(lost.reason, 'which other roles could overload: ' || revoking.statements), '; ')
           FROM called c JOIN pg_namespace n ON n.oid = c.schema,
+               -- Whoever owns the schema can take back a REVOKE.
+               LATERAL (
+                SELECT (SELECT format('which role %I, the owner of its schema, could overload: DROP INDEX %s', r.rolname, c.index)
+                          FROM pg_roles r
+                         WHERE r.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole
+                                   THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE n.nspowner END
+                           AND NOT pg_has_role(r.oid, c.owner, 'MEMBER') AND NOT pg_has_role(r.oid, current_user, 'MEMBER'))) AS lost (reason),
                LATERAL (
                 WITH granted AS (
                     SELECT x.grantor, x.grantee,
@@ -907,7 +955,7 @@ CREATE FUNCTION id_gen_convert.exposed(job_id integer) RETURNS text
                                                string_agg(CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ' ORDER BY grantee),
                                                CASE WHEN bool_or(has_heirs) THEN ' CASCADE' END)
                           FROM unwanted GROUP BY grantor) AS each (grantor, revoke)) AS revoking (statements)
-         WHERE revoking.statements IS NOT NULL
+         WHERE coalesce(lost.reason, revoking.statements) IS NOT NULL
            AND (c.is_flexible OR EXISTS (SELECT FROM pg_type WHERE oid = ANY (c.types) AND typtype = 'p'))
     $$;
 COMMENT ON FUNCTION id_gen_convert.exposed(integer) IS 'indexes whose functions other roles could overload, and the remedies';
@@ -972,7 +1020,8 @@ CREATE FUNCTION id_gen_convert.harmless_condition(t pg_trigger) RETURNS text
     $$;
 COMMENT ON FUNCTION id_gen_convert.harmless_condition(pg_trigger) IS 'condition of a trigger, if it runs nothing of the role that wrote it';
 
--- Checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
+-- Functions that find names by the search_path, which a job sets, in what each row that it writes is put into: checks, indexes and
+-- generated columns. Where new rows get larger IDs: checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
 -- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
 -- table, and in an empty one if it has none, or a single one, which may be a special one, and the empty one would violate no NOT
 -- NULL of its columns: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits.
@@ -981,6 +1030,7 @@ CREATE FUNCTION id_gen_convert.unfit(j id_gen_convert.job) RETURNS text
     LANGUAGE plpgsql @settings@
     AS $$
 DECLARE
+    has_new_ids boolean := j.target = 'snowflake' AND j.node IS NULL;
     times bigint[];
     eras integer[];
     ids bigint[];
@@ -996,17 +1046,16 @@ DECLARE
     failure text;
     obstacles text[] := '{}';
 BEGIN
-    IF j.target <> 'snowflake' OR j.node IS NOT NULL THEN
-        RETURN NULL;
+    IF has_new_ids THEN
+        SELECT ARRAY[@extschema@.snowflake_min(now()), @extschema@.snowflake_min(greatest(now(), least(now() + interval '10 years', l.exhausted_at - l.tick)))]
+          INTO times FROM @extschema@.snowflake_layouts() l WHERE l.in_use;
+        -- Without and with another column that refers to the key.
+        SELECT array_agg(era), array_agg(times[era] + place), array_agg(CASE WHEN has_other THEN times[era] + 16 - place END)
+          INTO eras, ids, others
+          FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
+        EXECUTE format('SELECT array_agg(top + place) FROM (SELECT coalesce(max(id), 0)::bigint FROM (SELECT t.%I FROM %s t LIMIT 1000) AS first (id)) AS last (top),'
+                       ' generate_series(1, 16) AS place', j.column_name, j.relation) INTO next_ids;
     END IF;
-    SELECT ARRAY[@extschema@.snowflake_min(now()), @extschema@.snowflake_min(greatest(now(), least(now() + interval '10 years', l.exhausted_at - l.tick)))]
-      INTO times FROM @extschema@.snowflake_layouts() l WHERE l.in_use;
-    -- Without and with another column that refers to the key.
-    SELECT array_agg(era), array_agg(times[era] + place), array_agg(CASE WHEN has_other THEN times[era] + 16 - place END)
-      INTO eras, ids, others
-      FROM generate_series(1, 2) AS era, generate_series(0, 15) AS place, unnest(ARRAY[false, true]) AS has_other;
-    EXECUTE format('SELECT array_agg(top + place) FROM (SELECT coalesce(max(id), 0)::bigint FROM (SELECT t.%I FROM %s t LIMIT 1000) AS first (id)) AS last (top),'
-                   ' generate_series(1, 16) AS place', j.column_name, j.relation) INTO next_ids;
     FOR each IN
         WITH place AS (
             SELECT a.attrelid AS relation, m.column_name, a.attnum AS number
@@ -1024,47 +1073,59 @@ BEGIN
                AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
                               AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)),
         -- A value in each row, what is true if they fit, and which old values are tried: that of the row, or others.
-        condition (relation, column_name, classid, objid, value, fits, old_ids, reason) AS (
+        condition (relation, column_name, classid, objid, value, fits, old_ids, reason, is_for_ids) AS (
+            -- Those of other columns, too.
+            SELECT DISTINCT ON (o.classid, o.objid) p.relation, p.column_name, o.classid, o.objid, o.value, 'bool_or(value)', ARRAY[NULL]::bigint[], NULL, false
+              FROM place p,
+                   LATERAL (
+                    SELECT 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid))
+                      FROM pg_constraint k WHERE k.contype = 'c' AND k.conrelid = p.relation
+                     UNION ALL
+                    SELECT 'pg_class'::regclass, i.indexrelid,
+                           format('CASE WHEN %s THEN %s END', coalesce(pg_get_expr(i.indpred, i.indrelid), 'true'), coalesce(
+                               (SELECT 'num_nulls(' || string_agg(pg_get_indexdef(i.indexrelid, key::integer, false), ', ') || ') >= 0'
+                                  FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (column_number, key) WHERE column_number = 0), 'true'))
+                      FROM pg_index i WHERE i.indrelid = p.relation AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+                     UNION ALL
+                    SELECT 'pg_attrdef'::regclass, e.oid, format('num_nulls(%s) >= 0', pg_get_expr(e.adbin, e.adrelid))
+                      FROM pg_attrdef e JOIN pg_attribute a ON (a.attrelid, a.attnum) = (e.adrelid, e.adnum)
+                     WHERE e.adrelid = p.relation AND a.attgenerated <> '') AS o (classid, objid, value)
+             UNION ALL
             SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
-                   'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger'
+                   'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger', true
               FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.coninhcount = 0 AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
              UNION ALL
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN %s END', i.condition, coalesce('num_nulls(' || i.expressions || ') >= 0', 'true')),
-                   'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger'
+                   'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger', true
               FROM index i
              UNION ALL
             -- An index of no other column.
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN CASE num_nulls(%s) WHEN 0 THEN ROW(%2$s)::text END END', i.condition, i.expressions),
                    'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
-                   'has the same value for several new IDs'
+                   'has the same value for several new IDs', true
               FROM index i
              WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number)
              UNION ALL
             -- One for a few old rows has nothing to do with new ones. The owner of the table calls no function of a policy.
             SELECT p.relation, p.column_name, 'pg_policy'::regclass, o.oid, format('(%s) IS TRUE', pg_get_expr(part.tree, o.polrelid)),
-                   'bool_or(value)', next_ids, 'hides or rejects new IDs, which are larger'
+                   'bool_or(value)', next_ids, 'hides or rejects new IDs, which are larger', true
               FROM place p JOIN pg_policy o ON o.polrelid = p.relation, LATERAL (VALUES (o.polqual), (o.polwithcheck)) AS part (tree)
              WHERE part.tree::text ~ format(':varattno %s\M', p.number) AND part.tree::text !~ 'SUBLINK' AND id_gen_convert.used(part.tree::text) = '{}'
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid, format('(%s) IS TRUE', id_gen_convert.harmless_condition(t)),
-                   'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger'
+                   'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger', true
               FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
               JOIN pg_proc f ON f.oid = t.tgfoid AND f.pronamespace <> 'id_gen_convert'::regnamespace
              WHERE id_gen_convert.harmless_condition(t) IS NOT NULL
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
-                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL
+                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL, true
               FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
-        SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, named.type || ' ' || named.identity AS name, s.remedy,
-               -- The job and its client make these, with a search_path of their own.
-               CASE WHEN c.classid IN ('pg_constraint'::regclass, 'pg_class'::regclass) THEN (
-                   SELECT string_agg(DISTINCT format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ')
-                     FROM pg_depend d JOIN pg_proc f ON f.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass
-                     JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
-                    WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE) END AS resolving,
-               (SELECT string_agg(CASE WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
+        SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, c.is_for_ids, named.type || ' ' || named.identity AS name, s.remedy, resolving,
+               (SELECT string_agg(CASE WHEN NOT c.is_for_ids THEN format('r.%I', a.attname)
+                                       WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
                                             THEN format('coalesce(given.other_id, r.%1$I) AS %1$I', a.attname)
                                        ELSE format('r.%1$I', a.attname) END, ', ')
@@ -1075,7 +1136,15 @@ BEGIN
                CASE c.classid WHEN 'pg_trigger'::regclass THEN 'new, LATERAL (SELECT new.*) AS old' ELSE 'new_row' END AS alias
           FROM condition c, pg_identify_object(c.classid, c.objid, 0) AS named
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
-                              WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true
+                              WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true,
+               LATERAL (
+                SELECT string_agg(DISTINCT format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ')
+                  FROM pg_depend d JOIN pg_proc f ON f.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass
+                  JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
+                 WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE
+                   AND NOT c.is_for_ids) AS pinning (resolving)
+         WHERE CASE WHEN c.is_for_ids THEN has_new_ids ELSE resolving IS NOT NULL END
+         ORDER BY c.is_for_ids
     LOOP
         -- Rows without a value stand for others only if there are no others.
         EXECUTE format($examples$
@@ -1099,11 +1168,11 @@ BEGIN
         failure := NULL;
         FOREACH example IN ARRAY examples LOOP
             tried := id_gen_convert.try_row(test, example, '{}', each.old_ids, '{}');
-            IF tried.is_unresolved AND each.resolving IS NOT NULL THEN
+            IF tried.is_unresolved AND NOT each.is_for_ids THEN
                 obstacles := obstacles || format('%s uses names without a schema (%s): %s', each.name, tried.failure, each.resolving);
                 EXIT;
             END IF;
-            IF tried.fits THEN
+            IF tried.fits AND each.is_for_ids THEN
                 fits_old := true;
                 tried := id_gen_convert.try_row(test, example, eras, ids, others);
                 fits_new := fits_new OR tried.failure IS NULL AND tried.fits;
@@ -1930,6 +1999,7 @@ DECLARE
     missing bigint;
     c record;
     lacking text;
+    present jsonb;
     arguments text := id_gen_convert.arguments(j.relation, j.column_name);
 BEGIN
     IF later IS NOT NULL THEN
@@ -1977,8 +2047,10 @@ BEGIN
             PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.losses(j.id));
             PERFORM id_gen_convert.check_triggers(j);
         END IF;
+        present := id_gen_convert.meanings(j.id);
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.with_present_types(j.meanings), present));
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
-        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.meanings(j.id)));
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.meanings(j.id), present));
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;
         RETURN true;
     END IF;

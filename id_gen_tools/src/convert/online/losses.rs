@@ -59,8 +59,14 @@ pub const LOSSES: &str = r#"
                        AS has (by_default, parents, alter),
                LATERAL (VALUES
                    (cardinality(a.attacl) > 0, 'privileges',
-                    format('REVOKE ALL (%I) ON %s FROM ', a.attname, a.attrelid::regclass)
-                    || (SELECT string_agg(DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END, ', ') FROM aclexplode(a.attacl)) || ' CASCADE'),
+                    -- What was granted by a role that has the privilege on all columns goes with one on this column.
+                    (SELECT concat(string_agg(DISTINCT format('GRANT %s (%I) ON %s TO %I WITH GRANT OPTION; ', x.privilege_type, a.attname, a.attrelid::regclass, pg_get_userbyid(x.grantor)), '')
+                                       FILTER (WHERE x.grantor <> c.relowner AND NOT EXISTS (
+                                           SELECT FROM aclexplode(a.attacl) AS own WHERE (own.grantee, own.privilege_type, own.is_grantable) = (x.grantor, x.privilege_type, true))),
+                                   format('REVOKE ALL (%I) ON %s FROM ', a.attname, a.attrelid::regclass),
+                                   string_agg(DISTINCT CASE role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(role)) END, ', ')
+                                       FILTER (WHERE role = x.grantee OR role <> c.relowner), ' CASCADE')
+                       FROM pg_class c, aclexplode(a.attacl) AS x, unnest(ARRAY[x.grantee, x.grantor]) AS role WHERE c.oid = a.attrelid)),
                    (a.attnotnull AND NOT o.attnotnull, 'NOT NULL',
                     (SELECT format('ALTER TABLE %s ', a.attrelid::regclass) || coalesce(string_agg(format('DROP CONSTRAINT %I, ', conname), ''), '') || format('ALTER COLUMN %I DROP NOT NULL', a.attname)
                        FROM pg_constraint WHERE conrelid = a.attrelid AND contype = 'p' AND a.attnum = ANY (conkey) AND conparentid = 0)),
@@ -151,8 +157,12 @@ pub const LOSSES: &str = r#"
           LEFT JOIN pg_trigger t ON x.classid = 'pg_trigger'::regclass AND t.oid = x.objid
         UNION ALL
         SELECT granted.object, CASE
-                   WHEN x.grantor <> granted.owner THEN format('has privileges that %1$I granted, whose grantor would be another role: REVOKE %2$s ON %3$s FROM %1$I CASCADE',
-                        pg_get_userbyid(x.grantor), x.privilege_type || granted.columns, granted.relation)
+                   WHEN x.grantor <> granted.owner THEN format('has privileges that %1$I granted, whose grantor would be another role: '
+                        -- One that may grant the privilege on all columns, and has none on this one, could not be revoked.
+                        || CASE WHEN granted.columns <> '' AND NOT EXISTS (
+                               SELECT FROM aclexplode(granted.acl) AS own WHERE (own.grantee, own.privilege_type, own.is_grantable) = (x.grantor, x.privilege_type, true))
+                               THEN 'GRANT %2$s ON %3$s TO %1$I WITH GRANT OPTION; ' ELSE '' END
+                        || 'REVOKE %2$s ON %3$s FROM %1$I CASCADE', pg_get_userbyid(x.grantor), x.privilege_type || granted.columns, granted.relation)
                    WHEN granted.columns = '' AND EXISTS (
                         SELECT privilege_type FROM aclexplode(acldefault('r', granted.owner))
                         EXCEPT SELECT privilege_type FROM aclexplode(granted.acl) WHERE grantee = granted.owner)

@@ -170,15 +170,42 @@ pub const OBSTACLES: &str = "
                AND d.refobjid = p.relation AND d.refobjsubid = p.number
           JOIN pg_trigger t ON t.oid = d.objid AND t.tgparentid = 0 AND NOT t.tgisinternal JOIN pg_proc f ON f.oid = t.tgfoid
         UNION ALL
-        -- A constant of an array, row or range is read when the trigger is made, and calls the checks of domains in it.
-        SELECT format('trigger %I of %s', t.tgname, t.tgrelid::regclass),
-               format('uses type %s of another role, whose functions would be called: DROP TRIGGER %I ON %s', y.oid::regtype, t.tgname, t.tgrelid::regclass)
-          FROM place p JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.refclassid = 'pg_class'::regclass
-               AND d.refobjid = p.relation AND d.refobjsubid = p.number
-          JOIN pg_trigger t ON t.oid = d.objid JOIN pg_class c ON c.oid = t.tgrelid
-          JOIN pg_depend u ON (u.classid, u.objid, u.refclassid) = (d.classid, t.oid, 'pg_type'::regclass) JOIN pg_type y ON y.oid = u.refobjid
-         WHERE coalesce((SELECT typtype FROM pg_type WHERE oid = y.typelem), y.typtype) <> 'e'
-           AND NOT pg_has_role(y.typowner, c.relowner, 'MEMBER') AND NOT pg_has_role(y.typowner, current_user, 'MEMBER')
+        -- A constant of an array, row or range is read when a view, policy or trigger is made, and calls the functions of types in it.
+        -- For a view, its author needs no privilege on the table.
+        SELECT called.object, format('uses type %s of another role, whose functions would be called: %s', string_agg(DISTINCT called.type, ', '), called.remedy)
+          FROM (
+            WITH RECURSIVE part (object, remedy, type) AS (
+                SELECT text.object, text.remedy, constant[1]::oid
+                  FROM (SELECT format('view %s', c.oid::regclass), format('DROP VIEW %s CASCADE', c.oid::regclass), r.ev_action::text
+                          FROM seen JOIN pg_class c USING (oid) JOIN pg_rewrite r ON r.ev_class = c.oid AND r.rulename = '_RETURN' WHERE c.relkind = 'v'
+                         UNION ALL
+                        SELECT format('policy %I of %s', polname, polrelid::regclass), format('DROP POLICY %I ON %s', polname, polrelid::regclass),
+                               concat(polqual::text, polwithcheck::text)
+                          FROM place p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass
+                               AND d.refobjid = p.relation AND d.refobjsubid = p.number
+                          JOIN pg_policy ON pg_policy.oid = d.objid) AS text (object, remedy, tree),
+                       regexp_matches(text.tree, ':consttype (\\d+) :consttypmod -?\\d+ :constcollid \\d+ :constlen -?\\d+ :constbyval \\w+ :constisnull false', 'g') AS constant
+                 UNION
+                SELECT format('trigger %I of %s', t.tgname, t.tgrelid::regclass), format('DROP TRIGGER %I ON %s', t.tgname, t.tgrelid::regclass), u.refobjid
+                  FROM place p JOIN pg_depend d ON d.classid = 'pg_trigger'::regclass AND d.refclassid = 'pg_class'::regclass
+                       AND d.refobjid = p.relation AND d.refobjsubid = p.number
+                  JOIN pg_trigger t ON t.oid = d.objid
+                  JOIN pg_depend u ON (u.classid, u.objid, u.refclassid) = (d.classid, t.oid, 'pg_type'::regclass)
+                 UNION
+                SELECT part.object, part.remedy, inner_type.oid
+                  FROM part JOIN pg_type t ON t.oid = part.type,
+                       LATERAL (
+                        SELECT t.typelem UNION ALL SELECT t.typbasetype
+                         UNION ALL SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+                         UNION ALL SELECT rngsubtype FROM pg_range WHERE rngtypid = t.oid UNION ALL SELECT rngsubtype FROM pg_range WHERE rngmultitypid = t.oid) AS inner_type (oid)
+                 -- PostgreSQL's own have lower OIDs.
+                 WHERE t.oid >= 16384 AND inner_type.oid >= 16384)
+            SELECT part.object, part.remedy, y.oid::regtype::text
+              FROM part JOIN pg_type y ON y.oid = part.type AND y.oid >= 16384
+             -- An array calls functions of its elements only.
+             WHERE y.typtype <> 'e' AND NOT (y.typtype = 'b' AND y.typelem <> 0) AND NOT pg_has_role(y.typowner, current_user, 'MEMBER')
+               AND NOT EXISTS (SELECT FROM relation WHERE pg_has_role(y.typowner, relation.relowner, 'MEMBER'))) AS called (object, remedy, type)
+         GROUP BY called.object, called.remedy
         UNION ALL
         SELECT format('sequence %s', oid::regclass), format('belongs to another role: ALTER SEQUENCE %s OWNER TO %I', oid::regclass, current_user)
           FROM filling JOIN pg_class ON oid = sequence WHERE NOT pg_has_role(relowner, 'USAGE')
