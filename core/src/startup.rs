@@ -521,7 +521,7 @@ fn check_layout(old: Layout, context: &StartupContext, first_ms: i64) -> Result<
     }
 }
 
-/// What a fleet's registry has granted.
+/// The grants of a fleet's registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// The number.

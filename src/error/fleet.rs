@@ -351,7 +351,7 @@ fn phase_words(phase: Option<Phase>) -> String {
     }
 }
 
-/// What to do about that.
+/// The hint that goes with it.
 fn phase_hint(phase: Option<Phase>) -> String {
     match phase {
         Some(Phase::Waiting { until_ms }) => wait_hint(until_ms),
@@ -370,7 +370,7 @@ pub fn waits(acquired: &str, until_ms: i64) -> String {
     )
 }
 
-/// What to do about that.
+/// The hint that goes with it.
 pub fn wait_hint(until_ms: i64) -> String {
     let left_ms = until_ms.saturating_sub(unix_ms(clock::wall_ns())).max(0).unsigned_abs();
     let left = format_duration(left_ms.div_ceil(1_000).max(1) * 1_000);

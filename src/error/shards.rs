@@ -72,7 +72,7 @@ pub enum ShardRefusal {
     },
     /// It was just taken.
     NotYet {
-        /// The shard.
+        /// The shard's number.
         number: Number,
         /// Until when it is waited with.
         until_ms: i64,

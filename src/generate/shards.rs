@@ -326,11 +326,11 @@ fn check_usable(shared: &SharedState, number: Number, owned: &Owned) -> Result<(
     }
 }
 
-/// How this server has a shard.
+/// A shard that this server has.
 struct Given {
-    /// On which basis.
+    /// The basis on which it has the shard.
     basis: Basis,
-    /// From which Unix millisecond on.
+    /// Unix millisecond of its first ID, at the earliest.
     first_ms: i64,
     /// Whether it did not have it before.
     is_taken: bool,
@@ -380,7 +380,7 @@ fn member(shared: &SharedState, layout: &Layout) -> Result<Member, Error> {
 pub struct Taken {
     /// The number that the ID names which it was to go above, if that is another shard's.
     pub other_number: Option<Number>,
-    /// From which Unix millisecond on its IDs can be made.
+    /// Unix millisecond from which on its IDs can be made.
     pub usable_ms: i64,
 }
 

@@ -16,7 +16,7 @@ pub fn flushed() -> Lsn {
     Lsn(unsafe { pg_sys::GetFlushRecPtr(std::ptr::null_mut()) })
 }
 
-/// Where a replay of the log would begin now: at the last checkpoint.
+/// The place in the log where a replay would begin now: the last checkpoint.
 pub fn redo() -> Lsn {
     // SAFETY: only reads shared memory.
     Lsn(unsafe { pg_sys::GetRedoRecPtr() })

@@ -118,7 +118,7 @@ pub struct Swap<'a> {
 /// Another key of a [`Swap`].
 #[derive(Clone, Copy, Debug)]
 pub struct Other<'a> {
-    /// The key.
+    /// The name of the key.
     pub key: &'a str,
     /// The value that it has to have, in all bytes; `None` if there must be none.
     pub expected: Option<&'a str>,
