@@ -32,6 +32,7 @@ from attack.fleet_world import (
 from attack.world import DATABASE, Client, Refused, Session
 from harness.etcd import wait_until
 from harness.ids import keepers
+from harness.shards import await_usable
 
 # How many servers there are at most.
 MOST = 4
@@ -464,18 +465,21 @@ class Fleet(Explorer):
         second = self.world.able(to, besides=first)
         for owner, other in ((first, second), (second, first)):
             self.insist(self.world.idle_session(owner), _take(shard))
+            self.insist(self.world.idle_session(owner), ids_of_shard(shard, 1))
             self.world.stop(owner, "fast")
             self.world.start(owner)
             self.insist(self.world.idle_session(owner), NEXT)
-            with self.world.registry.etcd.stuttering():
-                asking = Client(self.world, owner, DATABASE, ids_of_shard(shard, 1))
-                try:
+            asking = Client(self.world, owner, DATABASE, ids_of_shard(shard, 1))
+            try:
+                with self.world.registry.etcd.stuttering():
                     self._await_question(owner, asking, shard)
                     self._move(owner, other, shard)
-                    self._ask(other, ids_of_shard(shard, 1))
-                finally:
-                    asking.stop()
-                asking.judge()
+                # Beside the client, if that makes any.
+                await_usable(other.cluster, shard, DATABASE)
+                self._ask(other, ids_of_shard(shard, 1_000))
+            finally:
+                asking.stop()
+            asking.judge()
 
     def _await_question(self, owner: Member, asking: Client, shard: int) -> None:
         """Until a client's call for an ID of a shard is under way, or has ended."""

@@ -24,10 +24,10 @@ def take(cluster: Cluster, shard: int, above: int | None = 0) -> None:
     await_usable(cluster, shard)
 
 
-def await_usable(cluster: Cluster, shard: int) -> None:
+def await_usable(cluster: Cluster, shard: int, database: str = "postgres") -> None:
     """Waits until a server makes IDs of a shard that it has just taken."""
     waits = f"SELECT FROM id_gen_stat_shards WHERE shard = {shard} AND state = 'waiting'"
-    cluster.poll_until(f"SELECT NOT EXISTS ({waits})")
+    cluster.poll_until(f"SELECT NOT EXISTS ({waits})", database)
 
 
 def release(cluster: Cluster, shard: int) -> int:
