@@ -719,7 +719,8 @@ SAME_NAME = {
     "type of a constant, which is read": (
         "CREATE DOMAIN lib.g AS integer; CREATE VIEW v AS SELECT id, '{1}'::lib.g[] AS list FROM customer",
         "ALTER DOMAIN lib.g RENAME TO h; SET ROLE viewer; CREATE FUNCTION lib.called(integer) RETURNS boolean LANGUAGE"
-        " plpgsql AS 'BEGIN RAISE ''called''; END'; CREATE DOMAIN lib.g AS integer CHECK (lib.called(VALUE)); RESET ROLE",
+        " plpgsql AS 'BEGIN RAISE ''called''; END'; CREATE DOMAIN lib.g AS integer CHECK (lib.called(VALUE));"
+        " RESET ROLE",
         "view public.v would use type lib.g[] in place of one that had this name and was renamed or dropped: drop or"
         " rename type lib.g[], and rename type lib.h[] back",
         "DROP DOMAIN lib.g; DROP FUNCTION lib.called; ALTER DOMAIN lib.h RENAME TO g",
