@@ -372,11 +372,16 @@ pub fn waits(acquired: &str, until_ms: i64) -> String {
 
 /// The hint that goes with it.
 pub fn wait_hint(until_ms: i64) -> String {
-    let left_ms = until_ms.saturating_sub(unix_ms(clock::wall_ns())).max(0).unsigned_abs();
-    let left = format_duration(left_ms.div_ceil(1_000).max(1) * 1_000);
+    let left = time_left(until_ms);
     format!(
         "Call again in {left}. Or, if you are sure that the registry was not restored from a backup, a superuser can end the wait: SELECT id_gen_fleet_report_restore(restored => false);"
     )
+}
+
+/// The time until then in whole seconds, at least one.
+pub fn time_left(until_ms: i64) -> String {
+    let left_ms = until_ms.saturating_sub(unix_ms(clock::wall_ns())).max(0).unsigned_abs();
+    format_duration(left_ms.div_ceil(1_000).max(1) * 1_000)
 }
 
 /// The words about a server that has no number.

@@ -77,6 +77,15 @@ pub enum ShardRefusal {
         /// Until when it is waited with.
         until_ms: i64,
     },
+    /// This server took it with another worker ID, whose grant has not run out.
+    NotOver {
+        /// The shard's number.
+        number: Number,
+        /// That worker ID.
+        worker: u32,
+        /// Unix millisecond at which it will have run out.
+        until_ms: i64,
+    },
     /// Another member of the fleet has it.
     Elsewhere(Number, Box<ShardValue>),
     /// The registry does not know of it.
@@ -285,6 +294,15 @@ impl ShardRefusal {
             )
             .detail(fleet::waits("took", *until_ms))
             .hint(fleet::wait_hint(*until_ms)),
+            ShardRefusal::NotOver { number, worker, until_ms } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("{} cannot be used yet", name(*number)),
+            )
+            .detail(format!(
+                "This server took it with worker ID {worker}, whose grant ends at {} by the clock of any server of the fleet.",
+                format_ms(*until_ms)
+            ))
+            .hint(format!("Call again in {}.", fleet::time_left(*until_ms))),
             ShardRefusal::Elsewhere(number, value) => {
                 let at = format!("the server at port {} of host {}", value.port, value.host);
                 let detail = if value.held {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use id_gen_core::fleet::member::Phase;
-use id_gen_core::fleet::shard::{self, Member, Outcome, Purpose, ShardValue};
+use id_gen_core::fleet::shard::{self, Member, Outcome, Returned, ShardValue, Wanted};
 use id_gen_core::fleet::store::{Keys, KeysError};
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
 use id_gen_core::layout::{Field, Layout};
@@ -185,26 +185,33 @@ pub fn member(right: &Right, nonce: u128, until_ms: i64, server_id: u128) -> Mem
     Member { number, nonce, until_ms, first_ms, holder: numbers::holder(server_id) }
 }
 
-/// Asks for a shard for this server.
+/// Asks for a shard for this server. Calls `about_to_write` as [`shard::take`] does.
 ///
 /// # Errors
 /// As for [`list`].
-pub fn take_shard(shard: Number, member: Member, purpose: Purpose) -> Result<Outcome, Error> {
+pub fn take_shard(
+    shard: Number,
+    member: &Member,
+    wanted: Wanted,
+    about_to_write: &mut dyn FnMut(),
+) -> Result<Outcome, Error> {
     let now_ms = now_ms()?;
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
-    ask(move |registry| shard::take(registry.fleet()?, shard, &member, purpose, now_ms, &tags))
+    ask(move |registry| {
+        shard::take(registry.fleet()?, shard, member, wanted, now_ms, &tags, about_to_write)
+    })
 }
 
-/// Gives back a shard, of which this server made no ID of this Unix millisecond or later. Whether it had it.
+/// Gives back a shard, of which this server made no ID of this Unix millisecond or later.
 ///
 /// # Errors
 /// As for [`list`].
-pub fn release_shard(shard: Number, member: Member, above_ms: i64) -> Result<bool, Error> {
+pub fn release_shard(shard: Number, member: &Member, above_ms: i64) -> Result<Returned, Error> {
     let now_ms = now_ms()?;
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
-    ask(move |registry| shard::release(registry.fleet()?, shard, &member, above_ms, now_ms, &tags))
+    ask(move |registry| shard::release(registry.fleet()?, shard, member, above_ms, now_ms, &tags))
 }
 
 /// All shards that the registry knows of; none in place of a value that can't be read.

@@ -580,6 +580,8 @@ impl Registrar {
             }
             None => {
                 let (server_id, kept) = number_file::kept(meta.id).unwrap_or_default();
+                // A standby makes no IDs, whatever it made before as a primary: its shards are for its primary to take.
+                let server_id = server_id.filter(|_| !server::is_in_recovery());
                 let mut fresh = [0];
                 if let Err(error) = random::fresh(&mut fresh) {
                     self.fail(Trouble::new(TroubleKind::System, &error.to_string()));

@@ -14,7 +14,7 @@
 //! it has answered, and the reservation's lock while it plans and writes the file.
 
 use id_gen_core::fleet::Number;
-use id_gen_core::fleet::shard::{Member, Outcome, Purpose};
+use id_gen_core::fleet::shard::{Member, Outcome, Purpose, Returned, Wanted};
 use id_gen_core::frontier::{SequenceStart, end_ms, tick_end};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{LeadLimit, bulk_threshold};
@@ -297,7 +297,7 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
                 return Ok(());
             }
             // After an error the end of the transaction releases the lock.
-            let given = ask_fleet(shared, layout, number, Purpose::Confirm)?;
+            let given = ask_fleet(shared, layout, number, place, Wanted::CONFIRMED)?;
             if given.is_taken {
                 // With another number than it had when it took the shard.
                 own(shared, layout, Asked { number, place, epoch }, &given, 0)?;
@@ -341,15 +341,26 @@ fn ask_fleet(
     shared: &SharedState,
     layout: &Layout,
     number: Number,
-    purpose: Purpose,
+    place: &Place,
+    wanted: Wanted,
 ) -> Result<Given, Error> {
     let member = member(shared, layout)?;
     let basis = Basis::Fleet(member.nonce);
-    match commands::take_shard(number, member, purpose)? {
+    // Should the answer be lost, the next call finds a shard that was just taken.
+    let mut about_to_write = || {
+        let mut state = shared.lock();
+        if let Some(owned) = place.owned() {
+            place.set_owned(Some(Owned { since_ms: state.trusted_ms(None), ..owned }));
+        }
+    };
+    match commands::take_shard(number, &member, wanted, &mut about_to_write)? {
         Outcome::Has { first_ms } => Ok(Given { basis, first_ms, is_taken: false }),
         Outcome::Taken { first_ms } => Ok(Given { basis, first_ms, is_taken: true }),
         Outcome::Elsewhere(value) => Err(ShardRefusal::Elsewhere(number, value).into()),
-        Outcome::Unknown if purpose == Purpose::TakeKnown => {
+        Outcome::NotOver { worker, until_ms } => {
+            Err(ShardRefusal::NotOver { number, worker, until_ms }.into())
+        }
+        Outcome::Unknown if wanted.purpose == Purpose::TakeKnown => {
             Err(ShardRefusal::OfOriginal(number).into())
         }
         Outcome::Unknown => Err(ShardRefusal::Unknown(number).into()),
@@ -401,6 +412,7 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         Some(above) => check_above(shared, layout, number, above)?,
         None => (0, None),
     };
+    let above_end = if Fault::ShardTakeIgnoresAbove.is_planted() { 0 } else { above_end };
     let (place, epoch, declared) = {
         let state = shared.lock();
         // That there is no room is found before the registry and the disk are asked.
@@ -419,7 +431,10 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         // If a member has had it, an administrator has decided that, and the registry knows where its IDs end.
         let needs_known = above.is_none() && is_of_original;
         let purpose = if needs_known { Purpose::TakeKnown } else { Purpose::Take };
-        ask_fleet(shared, layout, number, purpose)?
+        let is_listed = place.owned().is_some_and(|owned| owned.in_fleet);
+        let above_ms = if above_end == 0 { i64::MIN } else { end_ms(layout, above_end) };
+        let wanted = Wanted { purpose, is_listed, above_ms };
+        ask_fleet(shared, layout, number, place, wanted)?
     };
     if declared && above.is_none() {
         check_is_owned(shared, number)?;
@@ -456,7 +471,6 @@ fn own(
         if place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted() {
             return Err(ShardRefusal::Contended.into());
         }
-        let above_end = if Fault::ShardTakeIgnoresAbove.is_planted() { 0 } else { above_end };
         let end = shared.first_of_shard(&state, layout, place).max(above_end);
         let first_ms = first_ms.max(end_ms(layout, end)).max(layout.epoch_ms());
         let before = place.owned();
@@ -474,6 +488,7 @@ fn own(
     let mut state = shared.lock();
     place.set_owned(Some(owned));
     let waits_until_ms = shared.shard_waits_until_ms(&mut state, &owned);
+    let (now_ms, max_lead_ms) = (state.trusted_ms(None), state.settings.max_lead_ms);
     if state.shard_basis() == Some(basis) && waits_until_ms.is_none() {
         state.shards.basis = Some(basis);
         let first = layout.first_position(layout.tick_from(owned.first_ms));
@@ -481,7 +496,7 @@ fn own(
     }
     // If the number has become the server's own meanwhile, that makes no IDs from here on.
     shared.put_shards(&mut state);
-    Ok(waits_until_ms.unwrap_or_else(|| state.trusted_ms(None)))
+    Ok(waits_until_ms.unwrap_or(now_ms).max(owned.first_ms - i64::from(max_lead_ms)))
 }
 
 fn check_own_number(shared: &SharedState, state: &State, number: Number) -> Result<(), Error> {
@@ -573,6 +588,7 @@ pub fn release(worker: i32) -> Result<Released, Error> {
     if !is_beside {
         shard_lock::lock(number);
     }
+    let member = if in_fleet { Some(member(shared, layout)?) } else { None };
     let guard = shared.write_lock.lock();
     let on_disk = match shard_file::read() {
         Ok(Found::Own(entries)) => entries.into_iter().find(|entry| entry.number == number),
@@ -617,18 +633,15 @@ pub fn release(worker: i32) -> Result<Released, Error> {
         }
         return Err(ShardRefusal::Unwritten { change: Change::Released(number), error }.into());
     }
-    let since = Since::now(shared, number);
     drop(guard);
-    if in_fleet {
-        let told = member(shared, layout)
-            .and_then(|member| commands::release_shard(number, member, end_ms(layout, end)));
-        let was_held = told.inspect_err(|_| {
-            if let Some((owned, _)) = before {
-                keep_untold(shared, layout, number, owned, since);
+    if let Some(member) = member {
+        // Without an answer the server does not have the shard any more: it is given back again, or taken again.
+        match commands::release_shard(number, &member, end_ms(layout, end))? {
+            Returned::NotOver { worker, until_ms } => {
+                return Err(ShardRefusal::NotOver { number, worker, until_ms }.into());
             }
-        })?;
-        if !was_held && known.is_none() && on_disk.is_none() {
-            return Err(nothing());
+            Returned::NotHad if known.is_none() && on_disk.is_none() => return Err(nothing()),
+            Returned::NotHad | Returned::Done => {}
         }
     }
     if !is_beside {
@@ -636,41 +649,6 @@ pub fn release(worker: i32) -> Result<Released, Error> {
     }
     let last_id = shard_list::id_at_end(layout, number, end);
     Ok(Released { last_id, is_repeated: before.is_none() && !in_fleet })
-}
-
-/// What must be as it was for a shard to be kept.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Since {
-    /// The acquisition of the server's number.
-    nonce: Option<u128>,
-    /// The epoch of the shard's place.
-    epoch: Option<u64>,
-}
-
-impl Since {
-    fn now(shared: &SharedState, number: Number) -> Since {
-        let state = shared.lock();
-        let epoch = shared.shards().places().find(number).map(Place::epoch);
-        Since { nonce: state.membership.nonce, epoch }
-    }
-}
-
-/// Keeps a shard of a fleet that was to be given back, if nobody has taken it since: the registry may have been told or not,
-/// and is asked before the next ID of the shard is made.
-fn keep_untold(shared: &SharedState, layout: &Layout, number: Number, owned: Owned, since: Since) {
-    let guard = shared.write_lock.lock();
-    let is_as_it_was = owned.in_fleet && Since::now(shared, number) == since;
-    let entries = {
-        let state = shared.lock();
-        let place = shared.shards().places().find(number);
-        let Some(place) = place.filter(|place| is_as_it_was && place.owned().is_none()) else {
-            return;
-        };
-        place.set_owned(Some(owned));
-        shard_list::entries(shared, &state, layout)
-    };
-    // If it can't be written, the keeper does so.
-    let _ = write_file(shared, &entries, &guard);
 }
 
 /// Forgets all shards, and what was wrong with their file. Returns how many this server had, as far as it knew. If its own

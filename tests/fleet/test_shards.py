@@ -195,6 +195,104 @@ def test_a_take_and_a_release_of_one_server_follow_each_other(apart: tuple[Way, 
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_late_release_gives_no_shard_away_that_was_taken_again(
+    apart: tuple[Way, Cluster], conf: str, killed: bool
+) -> None:
+    way, server = apart
+    with Cluster("second", conf=conf) as second:
+        second.psql("CREATE EXTENSION id_gen")
+        await_number(second)
+        next_of(server, SHARD)
+        with way.holding_a_write() as held:
+            assert refusal(server, f"SELECT id_gen_shard_release({SHARD})").sqlstate == UNREACHABLE
+            held.await_it()
+            if killed:
+                server.kill9()
+                server.start()
+                await_number(server)
+            take(server, SHARD, above=None)
+            next_of(server, SHARD)
+            held.deliver()
+            way.await_delivery()
+        assert in_registry(second) == f"held|{number_of(server)}"
+        error = refusal(second, f"SELECT id_gen_shard_take({SHARD})")
+        assert error.message == f"this server does not have shard {SHARD}"
+
+
+@pytest.mark.long
+def test_a_shard_is_above_what_it_was_taken_above_whatever_comes_after(first: Cluster, second: Cluster) -> None:
+    ahead = int(first.psql("SELECT snowflake_max(clock_timestamp() + interval '9 s')"))
+    first.psql(f"SELECT id_gen_shard_take({SHARD}, above => {ahead}); SELECT id_gen_shard_take({SHARD})")
+    await_usable(first, SHARD)
+    assert first_given(first, lambda: next_of(first, SHARD), "53400", NO_NUMBER) > ahead
+    release(first, SHARD)
+    first.psql(f"SELECT id_gen_shard_take({SHARD}, above => {ahead})")
+    number = number_of(first)
+    first.stop("immediate")
+    second.psql(f"SELECT id_gen_fleet_release({number})")
+    take(second, SHARD, above=None)
+    assert first_given(second, lambda: next_of(second, SHARD), "53400", NO_NUMBER) > ahead
+
+
+@pytest.mark.long
+def test_a_take_whose_file_cannot_be_written_is_waited_with_all_the_same(etcd: Etcd, fleet: str) -> None:
+    end = "SELECT id_gen_fleet_report_restore(restored => false);"
+    with Cluster("patient", conf=member_conf(etcd.endpoints, f"{fleet}\n{CONF}")) as patient:
+        # With these terms all waits last 21 s.
+        patient.psql("CREATE EXTENSION id_gen; SELECT id_gen_fleet_create('60 s', '20 s', '500 ms')")
+        await_phase(patient, "waiting")
+        patient.psql(end)
+        await_number(patient)
+        patient.psql(f"SELECT id_gen_shard_take({SHARD})")
+        patient.restart()
+        await_holding(patient)
+        patient.psql(end)
+        blocker = patient.data / "id_gen/pgsql_tmp_shards_writing"
+        blocker.mkdir()
+        ahead = "snowflake_max(clock_timestamp())"
+        assert refusal(patient, f"SELECT id_gen_shard_take({SHARD}, above => {ahead})").detail
+        blocker.rmdir()
+        assert refused(patient, SHARD).message == f"shard {SHARD} cannot be used yet"
+
+
+@pytest.mark.long
+def test_a_primary_that_is_the_standby_of_its_successor_keeps_no_shard(first: Cluster) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    last = next_of(first, SHARD)
+    with Cluster("successor", standby_of=first) as successor:
+        await_holding(successor)
+        first.wait_for_catchup(successor)
+        first.stop()
+        successor.promote()
+        await_number(successor)
+        first.append_conf(f"primary_conninfo = '{successor.conninfo()}'")
+        (first.data / "standby.signal").touch()
+        first.start()
+        await_holding(first)
+        successor.poll_until(f"SELECT id_gen_shard_take({SHARD}) IS NOT NULL")
+        await_usable(successor, SHARD)
+        assert first_given(successor, lambda: next_of(successor, SHARD), "53400", NO_NUMBER) > last
+
+
+@pytest.mark.long
+def test_a_server_is_told_of_the_grant_of_its_own_former_number(first: Cluster, etcd: Etcd) -> None:
+    await_number(first)
+    change(first, "worker_id_range", "0-7")
+    number = await_number(first)
+    take(first, SHARD, above=None)
+    with silent(etcd):
+        change(first, "worker_id_range", "8-15")
+    await_number(first)
+    line = f"SELECT id_gen_shard_release({SHARD}) > 0"
+    first.wait_until(lambda: first.psql("SELECT worker_id > 7 FROM id_gen_status()") == "t", "another")
+    first.poll_until(line)
+    assert in_registry(first).startswith("released")
+    assert number != number_of(first)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> None:
     await_number(first)
@@ -481,15 +579,25 @@ def test_what_is_declared_after_a_fleet_outlives_any_clock(first: Cluster) -> No
 
 
 @pytest.mark.long
-def test_a_shard_that_the_registry_was_not_told_of_is_kept(etcd: Etcd, first: Cluster) -> None:
+def test_a_release_without_an_answer_is_repeated_or_the_shard_taken_again(etcd: Etcd, first: Cluster) -> None:
     await_number(first)
+    line = f"SELECT id_gen_shard_release({SHARD})"
     take(first, SHARD, above=None)
     last = next_of(first, SHARD)
     with silent(etcd):
-        assert refusal(first, f"SELECT id_gen_shard_release({SHARD})").sqlstate
-        assert owned(first) == {SHARD}
-    assert first_given(first, lambda: next_of(first, SHARD), NO_NUMBER) > last
-    # Not if all shards were forgotten meanwhile.
+        assert refusal(first, line).sqlstate
+        assert owned(first) == set()
+    await_number(first)
+    assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
+    take(first, SHARD, above=None)
+    assert next_of(first, SHARD) > last
+    with silent(etcd):
+        assert refusal(first, line).sqlstate
+    await_number(first)
+    assert release(first, SHARD) > last
+    assert in_registry(first).startswith("released")
+    take(first, SHARD, above=None)
+    # All shards are forgotten meanwhile.
     with silent(etcd), ThreadPoolExecutor() as pool:
         file = first.data / "id_gen/pgsql_tmp_shards"
         releasing = pool.submit(refusal, first, f"SELECT id_gen_shard_release({SHARD})")

@@ -23,31 +23,35 @@ from harness.ports import LOOPBACK
 CHUNK_BYTES = 65536
 
 
-def is_of_shard(request: bytes) -> bool:
+def is_of_shard(request: bytes, only_writes: bool = False) -> bool:
     """Whether a request reads or writes the value of a shard (core/src/fleet/store.rs)."""
     head, _, body = request.partition(b"\r\n\r\n")
     with suppress(ValueError):
         asked = json.loads(body)
-        writes = [operation["requestPut"] for operation in asked.get("success", ()) if "requestPut" in operation]
-        touched = writes if b"/v3/kv/txn " in head else [asked]
+        writes = [operation["request_put"] for operation in asked.get("success", ()) if "request_put" in operation]
+        touched = writes if only_writes or b"/v3/kv/txn " in head else [asked]
         return any(b"/s/" in base64.b64decode(each["key"]) for each in touched)
     return False
 
 
 class Delayed:
-    """The answer to a request that is kept from the client that asked."""
+    """An answer that is kept from the client that asked, or a request from the registry."""
 
     def __init__(self, every: bool) -> None:
         self._every = every
         self._kept, self._passes = threading.Event(), threading.Event()
 
+    @property
+    def was_kept(self) -> bool:
+        return self._kept.is_set()
+
     def await_it(self) -> None:
-        """Waits until etcd has carried out the request."""
+        """Waits until it is kept: an answer, to what etcd has carried out."""
         if not self._kept.wait(WAIT_SECONDS):
-            raise TimeoutError("no request was answered")
+            raise TimeoutError("nothing came that is to be kept")
 
     def deliver(self) -> None:
-        """Lets the answer pass."""
+        """Lets it pass."""
         self._passes.set()
 
     def keep(self) -> None:
@@ -67,6 +71,8 @@ class Way:
         self._requests.set()
         self._answers.set()
         self._delayed: Delayed | None = None
+        self._held: Delayed | None = None
+        self._delivered = threading.Event()
         self._listeners = [(member, socket.create_server((LOOPBACK, 0))) for member in etcd.members]
 
     def __enter__(self) -> "Way":
@@ -110,6 +116,22 @@ class Way:
             self._delayed = None
             delayed.deliver()
 
+    @contextmanager
+    def holding_a_write(self) -> Iterator[Delayed]:
+        """Keeps the first write of a shard within the block from etcd."""
+        self._delivered.clear()
+        self._held = held = Delayed(every=False)
+        try:
+            yield held
+        finally:
+            self._held = None
+            held.deliver()
+
+    def await_delivery(self) -> None:
+        """Waits until etcd has answered the write that was held."""
+        if not self._delivered.wait(WAIT_SECONDS):
+            raise TimeoutError("the write that was held has no answer")
+
     def _accept(self, listener: socket.socket, member: Member) -> None:
         with suppress(OSError):
             while True:
@@ -120,12 +142,18 @@ class Way:
         """Lets a client talk to a member, or sees its connection end as it would there."""
         self._requests.wait()
         request = b""
+        was_held = False
 
         def see_request(data: bytes) -> None:
-            nonlocal request
+            nonlocal request, was_held
             request = data if data.startswith(b"POST ") else request + data
+            if (held := self._held) and not held.was_kept and is_of_shard(request, only_writes=True):
+                was_held = True
+                held.keep()
 
         def see_answer(_: bytes) -> None:
+            if was_held:
+                self._delivered.set()
             if (delayed := self._delayed) and is_of_shard(request):
                 delayed.keep()
 

@@ -94,6 +94,24 @@ pub enum Purpose {
     Confirm,
 }
 
+/// What it asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The reason that it asks.
+    pub purpose: Purpose,
+    /// Whether the member's own list has the shard. A shard that only the registry says is the member's is written again: a
+    /// request to give it back may still be under way.
+    pub is_listed: bool,
+    /// All IDs of the shard are to be of this Unix millisecond or later.
+    pub above_ms: i64,
+}
+
+impl Wanted {
+    /// A shard of the member's own list, as it was when it acquired its number.
+    pub const CONFIRMED: Wanted =
+        Wanted { purpose: Purpose::Confirm, is_listed: true, above_ms: i64::MIN };
+}
+
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -112,6 +130,13 @@ pub enum Outcome {
     },
     /// Another member has it.
     Elsewhere(Box<ShardValue>),
+    /// The member took it with another number, whose grant has not run out.
+    NotOver {
+        /// That number's worker ID.
+        worker: u32,
+        /// Unix millisecond at which it will have run out, by the clock of any server.
+        until_ms: i64,
+    },
     /// Nobody ever had it, as far as the registry knows, and the member asks for one that was had.
     Unknown,
     /// The registry does not know the member as it knows itself.
@@ -179,7 +204,8 @@ fn known<S: Store>(keys: &mut Keys<S>, member: &Member) -> Result<Option<Grant>,
     }))
 }
 
-/// Gets a shard for a member; with a random tag for each try.
+/// Gets a shard for a member; with a random tag for each try. Calls `about_to_write` before each write of the value, whose answer
+/// may be lost.
 ///
 /// # Errors
 /// If the registry has no answer; the member may have the shard nevertheless, and finds that when it asks again.
@@ -187,9 +213,10 @@ pub fn take<S: Store>(
     keys: &mut Keys<S>,
     shard: Number,
     member: &Member,
-    purpose: Purpose,
+    Wanted { purpose, is_listed, above_ms }: Wanted,
     now_ms: i64,
     tags: &[u128],
+    about_to_write: &mut dyn FnMut(),
 ) -> Result<Outcome, KeysError> {
     let name = name_of(shard);
     for &tag in tags {
@@ -204,7 +231,11 @@ pub fn take<S: Store>(
         let floor = keys.floor()?;
         let floor_ms = keys.meta().terms.believable_ms(floor_of(floor.as_deref()), now_ms);
         let has = |value: &&ShardValue| {
-            value.held && value.is_of(&member.holder) && value.member() == member.number
+            is_listed
+                && value.held
+                && value.is_of(&member.holder)
+                && value.member() == member.number
+                && value.above_ms >= above_ms
         };
         if let Some(value) = value.as_ref().filter(has) {
             // Above all that an earlier process made with the number.
@@ -217,8 +248,11 @@ pub fn take<S: Store>(
         let (first_ms, owner) = match end_of_others(keys, member, purpose, value, now_ms)? {
             Ended::Below { first_ms, owner } => (first_ms, owner),
             Ended::Not(value) => return Ok(Outcome::Elsewhere(value)),
+            Ended::NotOver { worker, until_ms } => {
+                return Ok(Outcome::NotOver { worker, until_ms });
+            }
         };
-        let first_ms = first_ms.max(floor_ms);
+        let first_ms = first_ms.max(floor_ms).max(above_ms);
         let new = ShardValue {
             held: true,
             datacenter: member.number.datacenter,
@@ -246,6 +280,7 @@ pub fn take<S: Store>(
             })
             .collect();
         let key = keys.value_key(ValueKind::Shard, &name);
+        about_to_write();
         if keys.swap_in_fleet(&key, old.as_deref(), &new.text(), &others)?.is_ok() {
             return Ok(Outcome::Taken { first_ms });
         }
@@ -264,6 +299,13 @@ enum Ended {
     },
     /// One of them has it.
     Not(Box<ShardValue>),
+    /// The member itself may, with another number.
+    NotOver {
+        /// That number's worker ID.
+        worker: u32,
+        /// Unix millisecond until which it may, by the clock of any server.
+        until_ms: i64,
+    },
 }
 
 /// The grant of a number whose holder had a shard, as it was judged.
@@ -318,10 +360,14 @@ fn end_of_others<S: Store>(
         return Ok(Ended::Below { first_ms, owner: Some(owner) });
     };
     let difference_ms = i64::from(terms.clock_difference_ms);
-    let is_over = grant.until_ms.saturating_add(difference_ms) < now_ms;
+    let until_ms = grant.until_ms.saturating_add(difference_ms);
+    let is_over = until_ms < now_ms;
     let may_go_on = grant.state == GrantState::Held && value.is_of(&grant.holder);
     if may_go_on && !is_over {
-        return Ok(Ended::Not(value.into()));
+        return Ok(match value.is_of(&member.holder) {
+            true => Ended::NotOver { worker: number.worker, until_ms },
+            false => Ended::Not(value.into()),
+        });
     }
     let first_ms = value.above_ms.max(grant.until_ms);
     let owner = Owner { number, grant: Some(grant), is_fenced: may_go_on };
@@ -357,7 +403,23 @@ pub fn lower<S: Store>(
     Ok(Lowered::Contended)
 }
 
-/// Gives back a shard, of which the member made no ID of this Unix millisecond or later. Whether the member had it.
+/// What came of giving a shard back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returned {
+    /// The member had it, and has it no more.
+    Done,
+    /// The member did not have it.
+    NotHad,
+    /// As [`Outcome::NotOver`].
+    NotOver {
+        /// That number's worker ID.
+        worker: u32,
+        /// Unix millisecond at which it will have run out, by the clock of any server.
+        until_ms: i64,
+    },
+}
+
+/// Gives back a shard, of which the member made no ID of this Unix millisecond or later.
 ///
 /// # Errors
 /// If the registry has no answer; the shard may be given back nevertheless.
@@ -368,31 +430,34 @@ pub fn release<S: Store>(
     above_ms: i64,
     now_ms: i64,
     tags: &[u128],
-) -> Result<bool, KeysError> {
+) -> Result<Returned, KeysError> {
     let name = name_of(shard);
     for &tag in tags {
-        let Some(old) = keys.value(ValueKind::Shard, &name)? else { return Ok(false) };
+        let Some(old) = keys.value(ValueKind::Shard, &name)? else { return Ok(Returned::NotHad) };
         let Some(value) = value_of(&name, Some(&old))?.filter(|value| value.held) else {
-            return Ok(false);
+            return Ok(Returned::NotHad);
         };
         if !value.is_of(&member.holder) || value.member() != member.number {
             // Of another number, or another's: that has to be over first.
-            match take(keys, shard, member, Purpose::Confirm, now_ms, &[tag])? {
+            match take(keys, shard, member, Wanted::CONFIRMED, now_ms, &[tag], &mut || ())? {
                 Outcome::Has { .. } | Outcome::Taken { .. } | Outcome::Contended => continue,
+                Outcome::NotOver { worker, until_ms } => {
+                    return Ok(Returned::NotOver { worker, until_ms });
+                }
                 Outcome::Elsewhere(_)
                 | Outcome::Unknown
                 | Outcome::NotHolding
-                | Outcome::Granted => return Ok(false),
+                | Outcome::Granted => return Ok(Returned::NotHad),
             }
         }
         // An earlier process may have made more than this one knows.
         let above_ms = value.above_ms.max(member.first_ms).max(above_ms);
         let new = ShardValue { held: false, tag: hex(tag), above_ms, ..value };
         if keys.swap_value(ValueKind::Shard, &name, Some(&old), &new.text())?.is_ok() {
-            return Ok(true);
+            return Ok(Returned::Done);
         }
     }
-    Ok(false)
+    Ok(Returned::NotHad)
 }
 
 #[cfg(test)]
@@ -404,9 +469,11 @@ mod tests {
 
     const SHARD: Number = Number { datacenter: 0, worker: 500 };
     const TAGS: [u128; 3] = [101, 102, 103];
+    const TAKE: Wanted = Wanted { purpose: Purpose::Take, ..Wanted::CONFIRMED };
 
     fn member(worker: u32, nonce: u128) -> Member {
-        let holder = Holder { server_id: worker.into(), port: 5432, ..Holder::default() };
+        let (server_id, system_identifier) = (worker.into(), worker.into());
+        let holder = Holder { server_id, system_identifier, port: 5432, ..Holder::default() };
         let number = Number { datacenter: 0, worker };
         Member { number, nonce, until_ms: 30_000, first_ms: 10_000, holder }
     }
@@ -418,14 +485,15 @@ mod tests {
     }
 
     fn ask(keys: &mut Keys<Double>, member: &Member, purpose: Purpose, now_ms: i64) -> Outcome {
-        take(keys, SHARD, member, purpose, now_ms, &TAGS).unwrap()
+        let wanted = Wanted { purpose, ..Wanted::CONFIRMED };
+        take(keys, SHARD, member, wanted, now_ms, &TAGS, &mut || ()).unwrap()
     }
 
     fn give_back(
         keys: &mut Keys<Double>,
         member: &Member,
         above_ms: i64,
-    ) -> Result<bool, KeysError> {
+    ) -> Result<Returned, KeysError> {
         release(keys, SHARD, member, above_ms, 20_000, &TAGS)
     }
 
@@ -439,12 +507,16 @@ mod tests {
         let again = Outcome::Has { first_ms: one.first_ms };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), again);
         assert!(matches!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Elsewhere(_)));
-        assert_eq!(give_back(&mut keys, &two, 1), Ok(false), "not its own");
+        assert_eq!(give_back(&mut keys, &two, 1), Ok(Returned::NotHad), "not its own");
         let mut standby = two.clone();
         standby.holder.system_identifier = one.holder.system_identifier;
-        assert_eq!(give_back(&mut keys, &standby, 1), Ok(false), "not its standby's either");
-        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(true));
-        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(false), "twice");
+        assert_eq!(
+            give_back(&mut keys, &standby, 1),
+            Ok(Returned::NotHad),
+            "not its standby's either"
+        );
+        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(Returned::Done));
+        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(Returned::NotHad), "twice");
         assert!(matches!(ask(&mut keys, &one, Purpose::Confirm, 20_000), Outcome::Elsewhere(_)));
         let second = Outcome::Taken { first_ms: 25_000 };
         assert_eq!(ask(&mut keys, &two, Purpose::Take, 20_000), second);
@@ -457,7 +529,7 @@ mod tests {
         assert_eq!(lower(&mut keys, SHARD, 20_000, &TAGS), Ok(Lowered::Unknown));
         ask(&mut keys, &one, Purpose::Take, 20_000);
         let years_ms = 100_000_000_000;
-        assert_eq!(give_back(&mut keys, &one, years_ms), Ok(true));
+        assert_eq!(give_back(&mut keys, &one, years_ms), Ok(Returned::Done));
         assert_eq!(lower(&mut keys, SHARD, 20_000, &[]), Ok(Lowered::Contended));
         let above_ms = Terms::DEFAULT.believable_ms(years_ms, 20_000);
         let lowered = Lowered::Done { before_ms: years_ms, above_ms };
@@ -500,7 +572,11 @@ mod tests {
         assert_eq!(keys.value(ValueKind::Shard, "0/500").unwrap(), written, "no write");
         let later = Member { nonce: 14, until_ms: 90_000, first_ms: 60_000, ..one.clone() };
         grant(&mut keys, &later);
-        assert_eq!(give_back(&mut keys, &later, 1), Ok(true), "of an earlier acquisition");
+        assert_eq!(
+            give_back(&mut keys, &later, 1),
+            Ok(Returned::Done),
+            "of an earlier acquisition"
+        );
         let back = Outcome::Taken { first_ms: 60_000 };
         assert_eq!(ask(&mut keys, &later, Purpose::Take, 40_000), back, "above that");
         let again = Member { until_ms: 90_000, ..again };
@@ -589,17 +665,60 @@ mod tests {
     }
 
     #[test]
+    fn a_late_request_to_give_a_shard_back_changes_nothing_once_it_was_taken_again() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let late = keys.value(ValueKind::Shard, "0/500").unwrap();
+        // The member's list does not have it any more.
+        let mut writes = 0;
+        let again = Wanted { is_listed: false, ..TAKE };
+        let taken = take(&mut keys, SHARD, &one, again, 20_000, &[77], &mut || writes += 1);
+        assert_eq!(taken, Ok(Outcome::Taken { first_ms: one.first_ms }));
+        assert_eq!(writes, 1);
+        let swapped = keys.swap_value(ValueKind::Shard, "0/500", late.as_deref(), "{}").unwrap();
+        assert!(swapped.is_err());
+    }
+
+    #[test]
+    fn what_a_shard_is_taken_above_is_in_the_registry() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let above = Wanted { above_ms: 25_000, ..TAKE };
+        let taken = take(&mut keys, SHARD, &one, above, 20_000, &[77], &mut || ());
+        assert_eq!(taken, Ok(Outcome::Taken { first_ms: 25_000 }));
+        let has = Outcome::Has { first_ms: 25_000 };
+        assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), has, "without it once more");
+        assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), has);
+    }
+
+    #[test]
+    fn a_server_whose_former_number_is_still_granted_waits_for_that() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let other =
+            Member { number: Number { datacenter: 0, worker: 3 }, nonce: 13, ..one.clone() };
+        grant(&mut keys, &other);
+        let not_over = Outcome::NotOver { worker: 1, until_ms: 33_000 };
+        assert_eq!(ask(&mut keys, &other, Purpose::Confirm, 33_000), not_over);
+        let returned = Returned::NotOver { worker: 1, until_ms: 33_000 };
+        assert_eq!(give_back(&mut keys, &other, 1), Ok(returned));
+    }
+
+    #[test]
     fn values_of_other_versions_are_read_and_what_they_say_stays() {
         let (mut keys, one, two) = (fleet(), member(1, 11), member(2, 22));
         let two = Member { until_ms: 90_000, ..two };
         grant(&mut keys, &one);
         grant(&mut keys, &two);
-        let old = r#"{"held":true,"datacenter":0,"worker":1,"nonce":"0b","tag":"65","above_ms":5,"host":"","port":5432,"system_identifier":"0"}"#;
+        let old = r#"{"held":true,"datacenter":0,"worker":1,"nonce":"0b","tag":"65","above_ms":5,"host":"","port":5432,"system_identifier":"1"}"#;
         keys.swap_value(ValueKind::Shard, "0/500", None, old).unwrap().unwrap();
         assert!(matches!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Elsewhere(_)));
         let has = Outcome::Has { first_ms: one.first_ms };
         assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), has);
-        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(true));
+        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(Returned::Done));
         let text = keys.value(ValueKind::Shard, "0/500").unwrap().unwrap();
         assert!(text.contains(r#""nonce":"0b""#), "{text}");
         assert_eq!(
@@ -630,7 +749,7 @@ mod tests {
         grant(&mut keys, &one);
         ask(&mut keys, &one, Purpose::Take, 20_000);
         assert_eq!(keys.list().unwrap().shards, [SHARD]);
-        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(true));
+        assert_eq!(give_back(&mut keys, &one, 25_000), Ok(Returned::Done));
         assert_eq!(keys.list().unwrap().shards, [SHARD]);
     }
 
@@ -687,7 +806,7 @@ mod tests {
         two: &Member,
     ) -> (Outcome, Keys<Double>) {
         let Ok(mut keys) = Keys::open(Rival(keys.store, Some(act)), "f") else { panic!() };
-        let taken = take(&mut keys, SHARD, two, Purpose::Take, 40_000, &TAGS).unwrap();
+        let taken = take(&mut keys, SHARD, two, TAKE, 40_000, &TAGS, &mut || ()).unwrap();
         (taken, Keys::open(keys.store.0, "f").unwrap())
     }
 
@@ -700,7 +819,7 @@ mod tests {
         let (taken, mut keys) = taken_beside(keys, act, &one);
         assert_eq!(taken, Outcome::Granted);
         assert_eq!(list(&mut keys), Ok(vec![]));
-        assert_eq!(release(&mut keys, SHARD, &one, 1, 40_000, &TAGS), Ok(false));
+        assert_eq!(release(&mut keys, SHARD, &one, 1, 40_000, &TAGS), Ok(Returned::NotHad));
     }
 
     #[test]
@@ -743,10 +862,10 @@ mod tests {
         assert_eq!(list(&mut keys), Ok(vec![(SHARD, None)]));
         let one = member(1, 11);
         grant(&mut keys, &one);
-        let taken = take(&mut keys, SHARD, &one, Purpose::Take, 20_000, &TAGS);
+        let taken = take(&mut keys, SHARD, &one, TAKE, 20_000, &TAGS, &mut || ());
         assert!(matches!(taken, Err(KeysError::Damaged { .. })), "it is not free");
         let other = Number { worker: 501, ..SHARD };
-        let taken = take(&mut keys, other, &one, Purpose::Take, 20_000, &TAGS);
+        let taken = take(&mut keys, other, &one, TAKE, 20_000, &TAGS, &mut || ());
         assert!(matches!(taken, Ok(Outcome::Taken { .. })));
     }
 }
