@@ -59,6 +59,8 @@ MOST_SESSIONS = 15
 
 # What ends a session whose process or server was made to end.
 ENDED = ("57P", "08")
+# What a server refuses a connection with that begins again after a crash.
+IN_RECOVERY = re.compile("not yet accepting connections|in recovery mode|starting up")
 # What the server's log may not hold, whatever happens.
 DEFECTS = re.compile(
     r"(?:ERROR|FATAL|PANIC): .*(?:XX000|panicked|TRAP)|PANIC: |TRAP: |terminated by signal (?:6|7|11):"
@@ -166,14 +168,23 @@ class Session:
         self.settings = settings
         self.name = f"{node}.{next(self.numbers)}"
         self.last: int | None = None
-        options = " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
-        self.connection = psycopg.connect(
-            node.cluster.conninfo(database).replace("user=postgres", f"user={role}"),
+        try:
+            self.connection = self._connected()
+        except psycopg.OperationalError as error:
+            # PostgreSQL may notice a process that was killed a moment later than it is gone.
+            if not IN_RECOVERY.search(str(error)):
+                raise
+            node.cluster.poll_until("SELECT true")
+            self.connection = self._connected()
+        world.say(f"{self.name}: connects to {database} as {role} with {settings}")
+
+    def _connected(self) -> psycopg.Connection:
+        return psycopg.connect(
+            self.node.cluster.conninfo(self.database).replace("user=postgres", f"user={self.role}"),
             autocommit=True,
-            options=options,
+            options=" ".join(f"-c {name}={_escaped(value)}" for name, value in self.settings.items()),
             connect_timeout=HANG_SECONDS,
         )
-        world.say(f"{self.name}: connects to {database} as {role} with {settings}")
 
     def __str__(self) -> str:
         return self.name
