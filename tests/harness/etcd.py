@@ -296,6 +296,8 @@ class Etcd:
         found: list[tuple[str, str]] = []
         watch = subprocess.Popen(
             self._inside(
+                # Who asks may be killed meanwhile, and what is left would keep its output open.
+                "timeout", f"{WAIT_SECONDS:.0f}",
                 program("etcdctl"),
                 f"--endpoints={self.members[0].url}",
                 *self._root,
@@ -304,6 +306,7 @@ class Etcd:
             env={"PATH": os.environ["PATH"], "ETCDCTL_API": "3"},
             text=True,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )  # fmt: skip
         with watch:
             # Something to see at the end, so that nobody waits for more.
@@ -314,7 +317,7 @@ class Etcd:
                 for event in events:
                     key = b64decode(event["kv"]["key"]).decode()
                     if key == f"{prefix}end" and event["kv"]["mod_revision"] > revision:
-                        watch.kill()
+                        watch.terminate()
                         return found
                     if "value" in event["kv"]:
                         found.append((key, b64decode(event["kv"]["value"]).decode()))
