@@ -225,7 +225,7 @@ def test_a_late_release_gives_no_shard_away_that_was_taken_again(
 def test_a_shard_is_above_what_it_was_taken_above_whatever_comes_after(first: Cluster, second: Cluster) -> None:
     take(first, SHARD, above=None)
     next_of(first, SHARD)
-    near = int(first.psql("SELECT snowflake_max(clock_timestamp())"))
+    near = int(first.psql("SELECT snowflake_max(clock_timestamp() + interval '2 s')"))
     first.psql(f"SELECT id_gen_shard_take({SHARD}, above => {near})")
     assert next_of(first, SHARD) > near, "it has the shard, and goes on"
     release(first, SHARD)
