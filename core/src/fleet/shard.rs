@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fleet::grant::{Grant, GrantState, Holder, Number};
 use crate::fleet::registry::Registry;
-use crate::fleet::store::{Keys, KeysError, Other, Store, floor_of, name_of};
+use crate::fleet::store::{Keys, KeysError, Other, OtherTexts, Store, floor_of, name_of};
 use crate::fleet::text;
 use crate::fleet::values::ValueKind;
 
@@ -272,14 +272,7 @@ pub fn take<S: Store>(
             .into_iter()
             .chain(owner.map(|owner| owner.compared(keys, tag)));
         let judged: Vec<_> = judged.collect();
-        let others: Vec<_> = judged
-            .iter()
-            .map(|(key, expected, new)| Other {
-                key,
-                expected: expected.as_deref(),
-                new: new.as_deref(),
-            })
-            .collect();
+        let others: Vec<_> = judged.iter().map(Other::of).collect();
         let key = keys.value_key(ValueKind::Shard, &name);
         if !is_had {
             about_to_write();
@@ -324,11 +317,7 @@ struct Owner {
 
 impl Owner {
     /// Its key, what it has to be, and what it is afterwards.
-    fn compared<S: Store>(
-        self,
-        keys: &Keys<S>,
-        tag: u128,
-    ) -> (String, Option<String>, Option<String>) {
+    fn compared<S: Store>(self, keys: &Keys<S>, tag: u128) -> OtherTexts {
         let expected = self.grant.as_ref().map(text::encode_grant);
         let fenced = self.grant.filter(|_| self.is_fenced);
         let fenced = fenced.map(|grant| Grant { state: GrantState::Released, tag, ..grant });

@@ -115,8 +115,16 @@ pub struct Swap<'a> {
     pub others: &'a [Other<'a>],
 }
 
+impl<'a> Swap<'a> {
+    /// All its keys, its own first.
+    pub fn keys(&self) -> impl Iterator<Item = Other<'a>> + use<'a> {
+        let own = Other { key: self.key, expected: self.expected, new: Some(self.new) };
+        [own].into_iter().chain(self.others.iter().copied())
+    }
+}
+
 /// Another key of a [`Swap`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Other<'a> {
     /// The name of the key.
     pub key: &'a str,
@@ -124,6 +132,16 @@ pub struct Other<'a> {
     pub expected: Option<&'a str>,
     /// Its new value; `None` if it stays as it is.
     pub new: Option<&'a str>,
+}
+
+/// The texts of an [`Other`]: its key, the expected value, and the new one.
+pub type OtherTexts = (String, Option<String>, Option<String>);
+
+impl Other<'_> {
+    /// One that borrows its texts.
+    pub fn of((key, expected, new): &OtherTexts) -> Other<'_> {
+        Other { key, expected: expected.as_deref(), new: new.as_deref() }
+    }
 }
 
 /// What came of a swap.

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::store::{Other, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness};
+use crate::fleet::store::{
+    Other, OtherTexts, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness,
+};
 
 /// How a setting begins that names a PostgreSQL server. Every other one names members of etcd.
 const POSTGRESQL_SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
@@ -48,11 +50,8 @@ enum Call {
     Weakness,
     List(String),
     Get(String),
-    Swap { key: String, expected: Option<String>, new: String, others: Vec<OtherKey> },
+    Swap { key: String, expected: Option<String>, new: String, others: Vec<OtherTexts> },
 }
-
-/// An [`Other`]: its key, the expected value, and the new one.
-type OtherKey = (String, Option<String>, Option<String>);
 
 #[derive(Serialize, Deserialize)]
 struct Reply<T> {
@@ -95,14 +94,7 @@ pub fn serve(store: &mut dyn Store, call: &[u8]) -> Vec<u8> {
         Ok(Call::List(prefix)) => reply(store, |store| store.list(&prefix)),
         Ok(Call::Get(key)) => reply(store, |store| store.get(&key)),
         Ok(Call::Swap { key, expected, new, others }) => {
-            let others: Vec<_> = others
-                .iter()
-                .map(|(key, expected, new)| Other {
-                    key,
-                    expected: expected.as_deref(),
-                    new: new.as_deref(),
-                })
-                .collect();
+            let others: Vec<_> = others.iter().map(Other::of).collect();
             let swap =
                 Swap { key: &key, expected: expected.as_deref(), new: &new, others: &others };
             reply(store, |store| store.swap(&swap))

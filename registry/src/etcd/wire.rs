@@ -5,7 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use id_gen_core::fleet::store::{StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind};
+use id_gen_core::fleet::store::{Other, StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Longest part of etcd's message that is passed on, in characters.
@@ -132,28 +132,20 @@ impl Compare {
 impl Txn {
     /// Compares whole values: after etcd was brought back from a backup, a revision names something else.
     pub(super) fn of(swap: &Swap<'_>) -> Txn {
-        let keys = || [(swap.key, swap.expected, Some(swap.new))].into_iter().chain(others(swap));
-        let compare = |(key, expected, _)| match expected {
-            Some(expected) => Compare::value(key, expected),
-            None => Compare::absent(key),
+        let compare = |it: Other<'_>| match it.expected {
+            Some(expected) => Compare::value(it.key, expected),
+            None => Compare::absent(it.key),
         };
-        let put = |(key, _, new): (&str, _, Option<&str>)| {
-            Some(Operation::RequestPut { key: key.into(), value: new?.into() })
+        let put = |it: Other<'_>| {
+            Some(Operation::RequestPut { key: it.key.into(), value: it.new?.into() })
         };
-        let read = |(key, ..): (&str, _, _)| Operation::RequestRange(Range::key(key));
+        let read = |it: Other<'_>| Operation::RequestRange(Range::key(it.key));
         Txn {
-            compare: keys().map(compare).collect(),
-            success: keys().filter_map(put).collect(),
-            failure: keys().map(read).collect(),
+            compare: swap.keys().map(compare).collect(),
+            success: swap.keys().filter_map(put).collect(),
+            failure: swap.keys().map(read).collect(),
         }
     }
-}
-
-/// The other keys of a swap, each with what it has to be, and what it is to be.
-fn others<'a>(
-    swap: &Swap<'a>,
-) -> impl Iterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)> {
-    swap.others.iter().map(|other| (other.key, other.expected, other.new))
 }
 
 #[derive(Serialize)]
@@ -277,8 +269,8 @@ pub(super) fn swapped(body: &[u8], swap: &Swap<'_>) -> Result<Swapped, Refusal> 
         found.next().flatten().ok_or_else(|| Refusal::unexpected("its answer lacks what was found"))
     };
     let value = next()?;
-    for (other, (_, expected, _)) in others(swap).enumerate() {
-        if next()?.as_deref() != expected {
+    for (other, wanted) in swap.others.iter().enumerate() {
+        if next()?.as_deref() != wanted.expected {
             return Ok(Swapped::Forbidden { other });
         }
     }

@@ -28,7 +28,6 @@ use std::time::Duration;
 use id_gen_core::fleet::store::{
     Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind,
 };
-use serde::Serialize;
 
 use libpq::Answer;
 pub use libpq::LibPq;
@@ -273,20 +272,9 @@ impl Store for Postgresql {
     }
 }
 
-/// A key of a swap, as the statement reads it.
-#[derive(Serialize)]
-struct Key<'a> {
-    key: &'a str,
-    expected: Option<&'a str>,
-    new: Option<&'a str>,
-}
-
 /// The swap itself, in one statement; whether it took place.
 fn write(session: &mut Session, swap: &Swap<'_>, call: &Call) -> Result<bool, StoreError> {
-    let own = Key { key: swap.key, expected: swap.expected, new: Some(swap.new) };
-    let others =
-        swap.others.iter().map(|it| Key { key: it.key, expected: it.expected, new: it.new });
-    let keys: Vec<_> = [own].into_iter().chain(others).collect();
+    let keys: Vec<_> = swap.keys().collect();
     let keys = serde_json::to_string(&keys)
         .map_err(|error| session.error(StoreErrorKind::Unexpected, &error.to_string()))?;
     match session.run(SWAP, &[Some(&keys)], call)? {
