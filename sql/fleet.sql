@@ -40,12 +40,13 @@ REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer, inte
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_lower(integer, integer, integer) IS
     'allow IDs of a worker ID (which is released), or of a shard, from an earlier time again, after a wrong clock';
 
-CREATE FUNCTION @extschema@.id_gen_fleet_report_restore(restored boolean DEFAULT true) RETURNS timestamptz
+CREATE FUNCTION @extschema@.id_gen_fleet_report_restore(restored boolean DEFAULT true, registry text DEFAULT NULL)
+    RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_report_restore'
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED;
-REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore(boolean) FROM PUBLIC;
-COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore(boolean) IS
-    'report that the registry was restored, or with false that it was not, and end this server''s wait; returns the start of new IDs';
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_report_restore(boolean, text) FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.id_gen_fleet_report_restore(boolean, text) IS
+    'report that the registry was restored, or that the fleet was moved to this one, or with false that it was not restored, and end this server''s wait; returns the start of new IDs';
 
 CREATE VIEW @extschema@.id_gen_stat_fleet AS
     SELECT *

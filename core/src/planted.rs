@@ -182,11 +182,6 @@ faults! {
     ///
     /// Action: generate IDs of a shard, release it, generate. Oracle: accepted, duplicate.
     ReleasedShardOpen,
-    /// A shard is released while a session asks for it, and the registry's answer to that opens it.
-    ///
-    /// Action: in a fleet with a slow registry, restart, ask for an ID of a shard and release it at the same time.
-    /// Oracle: accepted, duplicate.
-    LateAnswerOpensShard,
     /// A shard that is taken above an ID begins at the clock.
     ///
     /// Action: release a shard whose IDs are ahead of the clock, take it on another server above its last ID.
@@ -205,6 +200,11 @@ faults! {
     ///
     /// Action: pause a member, start another one with the same `id_gen.worker_id_range`, resume the first. Oracle: duplicate.
     HeldNumberTaken,
+    /// A copy of the registry is taken for the fleet's own.
+    ///
+    /// Action: restore a backup of the registry at another address, and join a server to that while the first one is in use.
+    /// Oracle: accepted, duplicate.
+    OtherRegistryBelieved,
     /// Bounds in the registry are made of a clock that claims do not trust.
     ///
     /// Action: set the clock of a member forward by more than `id_gen.max_clock_jump`, wait for a renewal. Oracle: wrong.

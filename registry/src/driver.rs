@@ -30,8 +30,9 @@ fn opened(options: &[u8]) -> Result<BoxedStore, StoreError> {
     let options: Options = wire::decode(options)?;
     let timeout = Duration::from_millis(options.timeout_ms);
     if options.is_postgresql() {
-        let options = PostgresqlOptions { conninfo: options.registry, timeout };
-        return Ok(Box::new(Postgresql::new(LibPq::load(None)?, options)?));
+        let pq_options = PostgresqlOptions { conninfo: options.registry, timeout };
+        let postgresql = Postgresql::new(LibPq::load(None)?, pq_options)?;
+        return Ok(Box::new(postgresql.following(options.seen.as_deref())?));
     }
     let etcd = Etcd::new(EtcdOptions {
         endpoints: EtcdOptions::parse_endpoints(&options.registry)?,

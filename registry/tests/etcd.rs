@@ -260,6 +260,15 @@ fn members_of_two_clusters_are_told_apart() {
 }
 
 #[test]
+fn a_cluster_has_an_identity_that_no_other_has() {
+    let (one, other) = (Servers::one(&[]), Servers::one(&[]));
+    let identity = |servers: &Servers| open(&servers.endpoints()).identity().unwrap();
+    assert!(identity(&one).starts_with("etcd "));
+    assert_eq!(identity(&one), identity(&one));
+    assert_ne!(identity(&one), identity(&other));
+}
+
+#[test]
 fn a_cluster_that_was_restored_is_told_by_its_revision() {
     // One session each: 5, 5, 4, and the same once more.
     let stub = Stub::start(|connection, socket| {

@@ -94,6 +94,34 @@ fn every_call_says_what_happened() {
     assert_eq!((durability.standbys, durability.physical_slots), (0, 0));
 }
 
+#[test]
+fn a_table_has_an_identity_that_a_copy_has_not() {
+    let server = Server::start("");
+    let mut store = server.registry();
+    fails(store.identity(), StoreErrorKind::NoTable);
+    store.create_table().unwrap();
+    let identity = store.identity().unwrap();
+    assert!(identity.starts_with("postgresql "));
+    assert_eq!(server.registry().identity().unwrap(), identity);
+    put(&mut store, "a", None, "1");
+    server.psql(
+        "ALTER TABLE id_gen_registry RENAME TO former;
+         CREATE TABLE id_gen_registry (LIKE former INCLUDING ALL);
+         INSERT INTO id_gen_registry TABLE former",
+    );
+    let copied = server.registry().identity().unwrap();
+    assert_ne!(copied, identity);
+    let seen = store.seen().unwrap();
+    let follow = |seen: &str| server.registry().following(Some(seen)).unwrap();
+    let error = fails(follow(&seen).get("a"), StoreErrorKind::OtherCluster);
+    assert!(error.detail.contains(&identity) && error.detail.contains(&copied), "{error}");
+    let seen = seen.replace(&identity, &copied);
+    assert_eq!(follow(&seen).get("a"), Ok(Some("1".to_owned())));
+    // A primary that was replaced by a promoted standby.
+    let later = seen.replace(r#""timeline":1"#, r#""timeline":2"#);
+    fails(follow(&later).get("a"), StoreErrorKind::OtherCluster);
+}
+
 /// Plants a copy of every function, operator and view of PostgreSQL's that others can make, and of a type.
 const PLANT: &str = "
     CREATE SCHEMA planted;

@@ -21,6 +21,8 @@ pub enum TroubleKind {
     FleetName,
     /// The registry has no such fleet.
     NoFleet,
+    /// The fleet belongs to another registry.
+    OtherRegistry,
     /// The fleet's layout is not this server's.
     OtherLayout,
     /// A value in the registry is none of ours.
@@ -92,6 +94,7 @@ impl From<&KeysError> for Trouble {
             KeysError::Store(error) => TroubleKind::Store(error.kind),
             KeysError::FleetName(_) => TroubleKind::FleetName,
             KeysError::NoFleet | KeysError::OtherFleet => TroubleKind::NoFleet,
+            KeysError::OtherRegistry { .. } => TroubleKind::OtherRegistry,
             KeysError::Damaged { .. } => TroubleKind::Damaged,
         };
         Trouble::new(kind, &error.to_string())
@@ -114,6 +117,7 @@ impl Trouble {
             self.kind,
             TroubleKind::Store(_)
                 | TroubleKind::NoFleet
+                | TroubleKind::OtherRegistry
                 | TroubleKind::Damaged
                 | TroubleKind::System
         )
@@ -153,6 +157,14 @@ impl Trouble {
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "the registry does not have this server's fleet",
                 "To check the name: SHOW id_gen.fleet_name; If servers were in the fleet before, restore the registry from its backup. For a new fleet, a superuser can run: SELECT id_gen_fleet_create();".to_owned(),
+            ),
+            TroubleKind::OtherRegistry => (
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the fleet belongs to another registry",
+                format!(
+                    "Set id_gen.registry to the fleet's registry. Or, if the fleet was moved here and no server will ever use the other registry again, a superuser can run once: SELECT id_gen_fleet_report_restore(registry => '{}');",
+                    self.detail.as_str().split('"').nth(1).unwrap_or_default()
+                ),
             ),
             TroubleKind::OtherLayout => (
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -298,8 +310,8 @@ fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, Stri
         ),
         StoreErrorKind::OtherCluster => (
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
-            "id_gen.registry names different etcd clusters, or a different one than before",
-            correct("Use members of the same cluster on every server of the fleet"),
+            "id_gen.registry names different registries, or a different one than before",
+            correct("Use the same registry on every server of the fleet"),
         ),
         StoreErrorKind::NoTable => (
             Code::ERRCODE_UNDEFINED_TABLE,

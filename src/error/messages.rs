@@ -227,6 +227,13 @@ pub enum Reason {
     },
     /// The number's grant was renewed meanwhile.
     Renewed(Number),
+    /// The registry that was named is not this server's.
+    NotThisRegistry {
+        /// The one that was named.
+        name: String,
+        /// The one that it has.
+        found: String,
+    },
     /// The wall clock is behind what this server trusts.
     ClockBehind {
         /// By how many milliseconds.
@@ -524,6 +531,12 @@ impl Reason {
             )
             .detail(format!("A server just renewed its grant of worker ID {worker} in datacenter {datacenter}."))
             .hint("Stop that server, then run the statement again on another server of the fleet. To see which server it is: SELECT * FROM id_gen_fleet_members();"),
+            Reason::NotThisRegistry { name, found } => Message::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the registry of this server is not \"{name}\""),
+            )
+            .detail(format!("It is \"{found}\"."))
+            .hint("Run the statement on a server whose id_gen.registry is set to the registry that the fleet was moved to."),
             Reason::ClockBehind { behind_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "this server's clock is behind",

@@ -147,6 +147,21 @@ pub fn restored() -> Result<i64, Error> {
     ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
 }
 
+/// Makes the registry of this name the fleet's own, to which it was moved, and does what [`restored`] does.
+///
+/// # Errors
+/// As for [`restored`]; or this server's registry has another name.
+pub fn adopt(name: String) -> Result<i64, Error> {
+    let (terms, latest_ms) = terms_and_latest_ms()?;
+    let floor_ms = latest_ms.saturating_add(terms.forgotten_ms());
+    let wanted = name.clone();
+    let adopted = ask(move |registry| {
+        let Some((store, fleet)) = registry.store() else { return Err(KeysError::NoFleet) };
+        Keys::adopt(store, fleet, &wanted, floor_ms)
+    })?;
+    adopted.map_err(|found| Reason::NotThisRegistry { name, found }.into())
+}
+
 /// Lets this server use the number that it has just acquired, and shards: an administrator says that the registry was not
 /// restored. Returns the Unix millisecond from which it generates with it; `None` if it cannot use it yet for another reason.
 ///
@@ -265,7 +280,10 @@ pub fn set_ticket(
 /// As for [`list`]; or the reservation is lost or cannot be read; or the wall clock is behind that time by more than the
 /// clocks of a fleet may differ: either it is wrong, or it was before.
 fn terms_and_latest_ms() -> Result<(Terms, i64), Error> {
-    let terms = ask(|registry| Ok(registry.fleet()?.meta().terms))?;
+    let terms = ask(|registry| {
+        let Some((store, fleet)) = registry.store() else { return Err(KeysError::NoFleet) };
+        Keys::terms(store, fleet)
+    })?;
     let shared = memory::attach()?;
     let before_start = durable::read_known(shared.layout()?)?.trusted_clocks(durable::boot());
     let (latest_ms, behind_ms) = shared.lock().latest_ms(before_start);

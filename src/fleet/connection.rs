@@ -162,6 +162,10 @@ impl Store for WhileAwaited {
         self.store.check()
     }
 
+    fn identity(&mut self) -> Result<String, StoreError> {
+        self.store.identity()
+    }
+
     fn prepare(&mut self) -> Result<(), StoreError> {
         self.store.prepare()
     }

@@ -602,9 +602,12 @@ impl Registrar {
     /// A request was of no use.
     fn fail(&mut self, trouble: Trouble) {
         self.end_own();
-        let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
+        let is_other = matches!(
+            trouble.kind,
+            TroubleKind::Store(StoreErrorKind::OtherCluster) | TroubleKind::OtherRegistry
+        );
         if is_other {
-            // The next connection finds out whether all are of one cluster by now, which may be another than before.
+            // The next connection finds out whether all are of one registry by now, which may be another than before.
             (self.own.connection, self.seen) = (None, Seen::default());
             self.give_up_session();
         }

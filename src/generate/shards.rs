@@ -303,8 +303,7 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
                 own(shared, layout, Asked { number, place, epoch }, &given, 0)?;
             } else {
                 let mut state = shared.lock();
-                let is_late = place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted();
-                if state.shard_basis() == Some(given.basis) && !is_late {
+                if state.shard_basis() == Some(given.basis) && place.epoch() == epoch {
                     state.shards.basis = Some(given.basis);
                     let first_ms = given.first_ms.max(owned.first_ms);
                     let first = layout.first_position(layout.tick_from(first_ms));
@@ -468,7 +467,7 @@ fn own(
         if state.shard_basis() != Some(basis) {
             return Err(ShardRefusal::NotHolding.into());
         }
-        if place.epoch() != epoch && !Fault::LateAnswerOpensShard.is_planted() {
+        if place.epoch() != epoch {
             return Err(ShardRefusal::Contended.into());
         }
         let end = shared.first_of_shard(&state, layout, place).max(above_end);
@@ -584,10 +583,7 @@ pub fn release(worker: i32) -> Result<Released, Error> {
         };
         (number, state.settings.has_registry)
     };
-    let is_beside = Fault::LateAnswerOpensShard.is_planted();
-    if !is_beside {
-        shard_lock::lock(number);
-    }
+    shard_lock::lock(number);
     let member = if in_fleet { Some(member(shared, layout)?) } else { None };
     let guard = shared.write_lock.lock();
     let on_disk = match shard_file::read() {
@@ -644,9 +640,7 @@ pub fn release(worker: i32) -> Result<Released, Error> {
             Returned::NotHad | Returned::Done => {}
         }
     }
-    if !is_beside {
-        shard_lock::unlock(number);
-    }
+    shard_lock::unlock(number);
     let last_id = shard_list::id_at_end(layout, number, end);
     Ok(Released { last_id, is_repeated: before.is_none() && !in_fleet })
 }

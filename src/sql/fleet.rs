@@ -162,15 +162,29 @@ fn of_number<R>(
 }
 
 sql_function! {
-    /// `id_gen_fleet_report_restore(restored boolean) → timestamptz`
+    /// `id_gen_fleet_report_restore(restored boolean, registry text) → timestamptz`
     fn id_gen_fleet_report_restore(call) {
-        if call.bool(0) == Some(false) {
-            return Ok(commands::end_wait()?.and_then(time).unwrap_or_else(|| call.null()));
-        }
-        let floor_ms = commands::restored()?;
+        let floor_ms = match (call.bool(0), call.text(1)) {
+            (None, _) => return Ok(call.null()),
+            (Some(false), None) => {
+                return Ok(commands::end_wait()?.and_then(time).unwrap_or_else(|| call.null()));
+            }
+            (Some(false), Some(_)) => return Err(moved_and_not_restored().into()),
+            (Some(true), None) => commands::restored()?,
+            (Some(true), Some(registry)) => commands::adopt(registry)?,
+        };
         notice!("worker IDs acquired from now on generate snowflakes from {} on", format_ms(floor_ms));
         Ok(int8(timestamp::from_unix_ms(floor_ms)))
     }
+}
+
+fn moved_and_not_restored() -> Message {
+    Message::new(
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+        "registry cannot be passed if restored is false",
+    )
+    .detail("A registry is named if the fleet was moved to it, which is a restore.")
+    .hint("Leave out one of the two.")
 }
 
 /// The name of a phase.

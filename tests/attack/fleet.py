@@ -2,6 +2,7 @@
 wrong, and shards move, while clients of all members use whatever they get."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -527,9 +528,9 @@ class Fleet(Explorer):
                     member.cluster.reload()
 
         world.backup = None
-        self._go_back(move)
+        self._go_back(move, moved=True)
 
-    def _go_back(self, do: object, *, anew: bool = False) -> None:
+    def _go_back(self, do: object, *, anew: bool = False, moved: bool = False) -> None:
         """As docs/operations.md says: the fleet is told at once, and nobody takes shards or tickets before all members
         know."""
         world = self.world
@@ -543,7 +544,10 @@ class Fleet(Explorer):
         teller = world.able(0)
         if anew:
             self.insist(world.idle_session(teller), _create)
-        self.insist(world.idle_session(teller), run("SELECT id_gen_fleet_report_restore()"))
+        if moved:
+            self._adopt(teller)
+        else:
+            self.insist(world.idle_session(teller), run("SELECT id_gen_fleet_report_restore()"))
         world.say(f"the fleet was told after {time.monotonic() - began:.1f} s")
         for member, heard in known.items():
             # Renewed, or found to be lost.
@@ -552,6 +556,22 @@ class Fleet(Explorer):
                 self.insist(world.idle_session(member), NEXT)
         self.administrator.set_ticket()
         self._let_clients_in()
+
+    def _adopt(self, teller: Member) -> None:
+        """The HINT names the registry that answered."""
+
+        def tell(session: Session) -> None:
+            try:
+                session.run("SELECT id_gen_fleet_report_restore()")
+            except Refused as refused:
+                if refused.message != "the fleet belongs to another registry":
+                    raise
+                [told] = re.findall(r"SELECT id_gen_fleet_report_restore\(registry[^;]*;", refused.hint)
+                session.run(told)
+            else:
+                raise Finding("accepted", "a registry that was restored elsewhere is the fleet's own")
+
+        self.insist(self.world.idle_session(teller), tell)
 
     def _has_number(self, member: Member) -> bool:
         has_number = "SELECT state IN ('holding', 'waiting', 'unsettled') FROM id_gen_stat_fleet"
@@ -572,9 +592,26 @@ class Fleet(Explorer):
         self._alter_system(member, f"SET id_gen.registry = '{both}'")
         # Where the machine is busy, one of them may not answer in the part of the time-out that there is for it.
         until = time.monotonic() + GRANT_SECONDS
-        trouble = "SELECT error LIKE '%not one cluster%' FROM id_gen_stat_fleet"
+        trouble = "SELECT error LIKE '%different registries%' FROM id_gen_stat_fleet"
         while member.cluster.psql(trouble, DATABASE) != "t" and time.monotonic() < until:
             self._ask(member, NEXT)
+        self._alter_system(member, "RESET id_gen.registry")
+
+    @action("copied registry", when=lambda self: self.world.registry.answers)
+    def copy_registry(self, which: int) -> None:
+        """A backup is restored at another address while the registry goes on, and a server that starts knows only that."""
+        world = self.world
+        member = world.able(which)
+        world.say("the registry is copied")
+        copy = world.registry.copy()
+        self._alter_system(member, f"SET id_gen.registry = '{copy}'")
+        world.stop(member, "fast")
+        world.start(member)
+        trouble = "SELECT error LIKE '%belongs to another registry%' FROM id_gen_stat_fleet"
+        until = time.monotonic() + GRANT_SECONDS
+        while member.cluster.psql(trouble, DATABASE) != "t" and time.monotonic() < until:
+            if self._ask(member, NEXT):
+                raise Finding("accepted", f"{member} generates with a worker ID of a copy of the registry")
         self._alter_system(member, "RESET id_gen.registry")
 
     @action("said restored", when=lambda self: not self.world.clocks_were_wrong)

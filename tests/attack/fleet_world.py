@@ -465,7 +465,7 @@ class FleetAdministrator(Administrator):
         """What is set where a refusal tells of a wrong setting."""
         return {
             "the registry does not have this server's fleet": f"fleet_name = '{self._world.fleet}'",
-            "not one cluster of etcd": f"registry = '{self._world.registry.etcd.endpoints}'",
+            "id_gen.registry names different registries": f"registry = '{self._world.registry.etcd.endpoints}'",
             "belongs to another server of the fleet": "worker_id = -1",
         }
 

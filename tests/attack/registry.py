@@ -16,7 +16,8 @@ PASSWORD = "open-sesame-4711"
 
 
 class Registry:
-    """A member of etcd, which may be lost, and brought back from what was saved; and one of another cluster."""
+    """A member of etcd, which may be lost, and brought back from what was saved; and one of another cluster, which may
+    have the same."""
 
     _of_process: ClassVar["Registry | None"] = None
 
@@ -77,16 +78,26 @@ class Registry:
 
     def restore(self, file: Path, *, elsewhere: bool = False) -> None:
         """Brings back what was saved, in its place, or with another address."""
-        self.kill()
-        old = self.member
-        member = Member(self.etcd, "m0") if elsewhere else old
+        self.is_paused = False
+        self._restore(self.etcd, file, elsewhere=elsewhere)
+
+    def copy(self) -> str:
+        """Restores what it has in the other cluster, while it goes on. Returns where that is."""
+        self.other.take_users(self.etcd)
+        self._restore(self.other, self.save())
+        return self.other.endpoints
+
+    def _restore(self, etcd: Etcd, file: Path, *, elsewhere: bool = False) -> None:
+        [old] = etcd.members
+        old.kill9()
+        member = Member(etcd, "m0") if elsewhere else old
         shutil.rmtree(old.data)
-        self.etcd.members[:] = [member]
+        etcd.members[:] = [member]
         command = [
             program("etcdctl"), "snapshot", "restore", file, f"--name={member.name}", f"--data-dir={member.data}",
             f"--initial-cluster={member.name}={member.peer_url}", f"--initial-advertise-peer-urls={member.peer_url}",
         ]  # fmt: skip
-        owner = self.etcd.server.as_owner.get("user")
+        owner = etcd.server.as_owner.get("user")
         subprocess.run(command, env={"ETCDCTL_API": "3", "PATH": "/usr/bin:/bin"}, check=True, capture_output=True)
         if owner:
             subprocess.run(["chown", "-R", f"{owner}:", member.data], check=True)

@@ -1,5 +1,6 @@
 """etcd as the registry: what it asks of its clients, what it suffers, and what a server says of that."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -149,7 +150,7 @@ def test_members_of_two_clusters_in_one_list() -> None:
         create_fleet(first)
         await_number(first)
         change(first, "registry", f"{one.endpoints},{other.endpoints}")
-        trouble = "id_gen.registry names different etcd clusters, or a different one than before"
+        trouble = "id_gen.registry names different registries, or a different one than before"
         first.poll_until("SELECT error FROM id_gen_stat_fleet", expected=trouble)
         assert trouble in (refusal(first, "SELECT * FROM id_gen_fleet_members()").message or "")
         change(first, "registry", other.endpoints)
@@ -157,6 +158,41 @@ def test_members_of_two_clusters_in_one_list() -> None:
         change(first, "registry", one.endpoints)
         await_holding(first)
         first.poll_until("SELECT snowflake_next() > 0")
+
+
+def test_a_copy_of_an_etcd_beside_it_numbers_nobody_before_it_is_adopted() -> None:
+    """A server that reaches the copy alone would get the worker ID of one that goes on in the original."""
+    with (
+        Etcd() as original,
+        Etcd() as copy,
+        Cluster("first", conf=member_conf(original.endpoints)) as first,
+    ):
+        create_fleet(first)
+        number = await_number(first)
+        copy.members[0].restore(original.save())
+        only = f"id_gen.worker_id_range = '{number}'"
+        with Cluster("newcomer", conf=member_conf(copy.endpoints, only)) as newcomer:
+            newcomer.psql("CREATE EXTENSION id_gen")
+            error = await_trouble(newcomer)
+            assert (error.message, error.sqlstate) == ("the fleet belongs to another registry", "55000")
+            before = copy.history("/id_gen/")
+            assert refusal(newcomer, "SELECT * FROM id_gen_fleet_members()").message == error.message
+            assert error.hint and (told := re.search(r"SELECT id_gen_fleet_report_restore\([^;]*;", error.hint))
+            # On a server with another registry, the line does nothing.
+            assert "is not" in refusal(first, told[0]).message
+            assert refusal(newcomer, "SELECT id_gen_fleet_report_restore()").message == error.message
+            assert copy.history("/id_gen/") == before
+            renewed(first)
+            highest = int(first.psql("SELECT max(snowflake_next()) FROM generate_series(1, 1000)"))
+            first.stop()
+            original.members[0].stop()
+            assert newcomer.psql(told[0])
+            assert await_number(newcomer) == number
+            assert next_id(newcomer) > highest
+            # Who had it comes after.
+            first.append_conf(f"id_gen.registry = '{copy.endpoints}'")
+            first.start()
+            assert await_number(first) != number
 
 
 def test_an_etcd_that_is_restored_in_place() -> None:

@@ -357,9 +357,9 @@ class Cluster:
         return self.run("psql", *options, dbname=dbname, stdin=sql)
 
     @contextmanager
-    def database(self, name: str, owner: str = "postgres") -> Iterator[str]:
-        """A new, empty database for as long as the block lasts."""
-        self.psql(f"CREATE DATABASE {name} OWNER {owner} TEMPLATE template0")
+    def database(self, name: str, owner: str = "postgres", template: str = "template0") -> Iterator[str]:
+        """A new database, empty unless it is a copy of another, for as long as the block lasts."""
+        self.psql(f"CREATE DATABASE {name} OWNER {owner} TEMPLATE {template}")
         try:
             yield name
         finally:

@@ -337,6 +337,10 @@ class Etcd:
         self.ctl("auth", "enable")
         self._root = [f"--user={ROOT}:{ROOT_PASSWORD}"]
 
+    def take_users(self, other: "Etcd") -> None:
+        """Its state will be that of another one, which asks for a user."""
+        self._root = other._root
+
     def _make_certificates(self) -> None:
         """An authority, and a certificate that serves both sides."""
         ca_key, request, extensions = (self.base / name for name in ("ca-key.pem", "request.pem", "extensions"))

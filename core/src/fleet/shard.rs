@@ -778,6 +778,10 @@ mod tests {
     struct Rival<F>(Double, Option<F>);
 
     impl<F: FnOnce(&mut Double)> Store for Rival<F> {
+        fn identity(&mut self) -> Result<String, StoreError> {
+            self.0.identity()
+        }
+
         fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
             self.0.list(prefix)
         }

@@ -15,7 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::grant::{Grant, Number};
+use crate::fleet::grant::{Grant, Number, Terms};
 use crate::fleet::meta::Meta;
 use crate::fleet::registry::{Listing, Registry};
 use crate::fleet::text;
@@ -52,6 +52,13 @@ pub trait Store {
         None
     }
 
+    /// Which store this is: a name that no other one has, however much its keys are the same. A copy has another, unless it
+    /// is started as the same cluster of etcd.
+    ///
+    /// # Errors
+    /// As for [`Store::list`].
+    fn identity(&mut self) -> Result<String, StoreError>;
+
     /// All keys with this prefix and their values, in order, as of one moment.
     ///
     /// # Errors
@@ -86,6 +93,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn seen(&self) -> Option<String> {
         (**self).seen()
+    }
+
+    fn identity(&mut self) -> Result<String, StoreError> {
+        (**self).identity()
     }
 
     fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
@@ -217,7 +228,7 @@ pub enum StoreErrorKind {
     NoSpace,
     /// etcd: the majority of its members can't be reached.
     NoQuorum,
-    /// etcd: the endpoints are members of different clusters.
+    /// It is another registry than that of the answers before, or the same in an older state.
     OtherCluster,
     /// PostgreSQL: the registry's table is missing.
     NoTable,
@@ -244,6 +255,14 @@ pub enum KeysError {
     /// The fleet is not the one that this server knows. Nothing was written.
     #[error("the fleet was created again or has different options")]
     OtherFleet,
+    /// The fleet was made in another registry, of which this one may be a copy. Nothing was written.
+    #[error("registry \"{found}\" answered, and the fleet belongs to registry \"{own}\"")]
+    OtherRegistry {
+        /// The one that the fleet names ([`Store::identity`]).
+        own: String,
+        /// The one that answered.
+        found: String,
+    },
     /// A value that is none of ours. Nothing was written.
     #[error("the value of key \"{key}\" is not valid: {reason}")]
     Damaged {
@@ -291,10 +310,55 @@ impl<S: Store> Keys<S> {
             Ok(prefix) => prefix,
             Err(error) => return Err((store, error)),
         };
-        let checked = store.check().map_err(KeysError::from);
-        match checked.and_then(|()| read_meta(&mut store, &prefix)) {
+        match open_meta(&mut store, &prefix) {
             Ok((meta, meta_text)) => Ok(Keys { store, prefix, meta, meta_text }),
             Err(error) => Err((store, error)),
+        }
+    }
+
+    /// The terms of a fleet, also where it belongs to another registry.
+    ///
+    /// # Errors
+    /// As for [`Keys::open`].
+    pub fn terms(store: &mut S, fleet: &str) -> Result<Terms, KeysError> {
+        let prefix = prefix_of(fleet)?;
+        store.check()?;
+        read_meta(store, &prefix).map(|(meta, _)| meta.terms)
+    }
+
+    /// Makes a registry a fleet's own, to which it was moved, and sets the floor as [`Keys::repair_floor`] does, in one
+    /// transaction. For an administrator who knows that nothing uses the former one any more. Returns the floor then; or
+    /// which registry this is, if it is not the one that was named.
+    ///
+    /// # Errors
+    /// As for [`Keys::open`].
+    pub fn adopt(
+        store: &mut S,
+        fleet: &str,
+        registry: &str,
+        floor_ms: i64,
+    ) -> Result<Result<i64, String>, KeysError> {
+        let prefix = prefix_of(fleet)?;
+        store.check()?;
+        let (meta_key, floor_key) = (meta_key(&prefix), floor_key(&prefix));
+        loop {
+            let (meta, meta_text) = read_meta(store, &prefix)?;
+            let found = store.identity()?;
+            if found != registry {
+                return Ok(Err(found));
+            }
+            let floor = store.get(&floor_key)?;
+            let new_ms = repaired_ms(floor_of(floor.as_deref()), floor_ms, &meta.terms);
+            let new_text = text::meta_in(&meta_text, registry)
+                .map_err(|reason| KeysError::Damaged { key: meta_key.clone(), reason })?;
+            let new_floor = new_ms.to_string();
+            let others =
+                [Other { key: &floor_key, expected: floor.as_deref(), new: Some(&new_floor) }];
+            let (expected, new) = (Some(meta_text.as_str()), new_text.as_str());
+            let swap = Swap { key: &meta_key, expected, new, others: &others };
+            if store.swap(&swap)? == Swapped::Done {
+                return Ok(Ok(new_ms));
+            }
         }
     }
 
@@ -306,7 +370,7 @@ impl<S: Store> Keys<S> {
         let prefix = prefix_of(fleet)?;
         store.check()?;
         store.prepare()?;
-        let (key, new) = (meta_key(&prefix), text::encode_meta(meta));
+        let (key, new) = (meta_key(&prefix), text::encode_meta(meta, Some(&store.identity()?)));
         let swap = Swap { key: &key, expected: None, new: &new, others: &[] };
         match store.swap(&swap)? {
             Swapped::Done => Ok(None),
@@ -375,7 +439,7 @@ impl<S: Store> Keys<S> {
     }
 
     pub(super) fn floor_key(&self) -> String {
-        format!("{}floor", self.prefix)
+        floor_key(&self.prefix)
     }
 
     /// The text of the floor.
@@ -390,13 +454,8 @@ impl<S: Store> Keys<S> {
     /// # Errors
     /// If the store has no answer.
     pub fn repair_floor(&mut self, floor_ms: i64) -> Result<i64, KeysError> {
-        let difference_ms = i64::from(self.meta.terms.clock_difference_ms);
-        let highest_ms = floor_ms.saturating_add(difference_ms);
-        self.move_floor(
-            |current_ms| {
-                if current_ms > highest_ms { highest_ms } else { current_ms.max(floor_ms) }
-            },
-        )
+        let terms = self.meta.terms;
+        self.move_floor(|current_ms| repaired_ms(current_ms, floor_ms, &terms))
     }
 
     /// Replaces the floor by what is decided by it. Returns the floor then.
@@ -441,6 +500,29 @@ pub enum Unswapped {
 
 fn meta_key(prefix: &str) -> String {
     format!("{prefix}meta")
+}
+
+fn floor_key(prefix: &str) -> String {
+    format!("{prefix}floor")
+}
+
+/// What a floor becomes that an administrator sets.
+fn repaired_ms(current_ms: i64, floor_ms: i64, terms: &Terms) -> i64 {
+    let highest_ms = floor_ms.saturating_add(terms.clock_difference_ms.into());
+    if current_ms > highest_ms { highest_ms } else { current_ms.max(floor_ms) }
+}
+
+/// The fleet, if it belongs to this registry. One that was made before fleets named theirs is taken at its word.
+fn open_meta<S: Store>(store: &mut S, prefix: &str) -> Result<(Meta, String), KeysError> {
+    store.check()?;
+    let (meta, meta_text) = read_meta(store, prefix)?;
+    if let Some(own) = text::registry_of(&meta_text) {
+        let found = store.identity()?;
+        if own != found && !Fault::OtherRegistryBelieved.is_planted() {
+            return Err(KeysError::OtherRegistry { own, found });
+        }
+    }
+    Ok((meta, meta_text))
 }
 
 fn read_meta<S: Store>(store: &mut S, prefix: &str) -> Result<(Meta, String), KeysError> {
@@ -532,13 +614,17 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::fleet::grant::{GrantState, Holder, Terms};
+    use crate::fleet::grant::{GrantState, Holder};
     use crate::presets;
 
     #[derive(Debug, Default)]
     pub struct Double(pub BTreeMap<String, String>);
 
     impl Store for Double {
+        fn identity(&mut self) -> Result<String, StoreError> {
+            Ok("double".to_owned())
+        }
+
         fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
             let with_prefix = self.0.iter().filter(|(key, _)| key.starts_with(prefix));
             Ok(with_prefix.map(|(key, value)| (key.clone(), value.clone())).collect())
@@ -602,6 +688,61 @@ pub(crate) mod tests {
         let mut store = fleet().store;
         assert_eq!(Keys::create(&mut store, "f", &meta(2)).unwrap(), Some(meta(1)));
         assert!(matches!(Keys::open(store, "other"), Err((_, KeysError::NoFleet))));
+    }
+
+    /// A copy of a store.
+    #[derive(Debug)]
+    struct Copied(Double);
+
+    impl Store for Copied {
+        fn identity(&mut self) -> Result<String, StoreError> {
+            Ok("copy".to_owned())
+        }
+
+        fn list(&mut self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+            self.0.list(prefix)
+        }
+
+        fn get(&mut self, key: &str) -> Result<Option<String>, StoreError> {
+            self.0.get(key)
+        }
+
+        fn swap(&mut self, swap: &Swap<'_>) -> Result<Swapped, StoreError> {
+            self.0.swap(swap)
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_registry_gives_nothing_before_it_is_adopted() {
+        let mut keys = fleet();
+        keys.swap(NUMBER, None, &grant(1)).unwrap().unwrap();
+        keys.raise_floor(5).unwrap();
+        let (before, mut copy) = (keys.store.0.clone(), Copied(keys.store));
+        let other = KeysError::OtherRegistry { own: "double".into(), found: "copy".into() };
+        let Err((_, error)) = Keys::open(Copied(Double(copy.0.0.clone())), "f") else { panic!() };
+        assert_eq!(error, other);
+        assert_eq!(Keys::terms(&mut copy, "f"), Ok(Terms::DEFAULT));
+        assert_eq!(Keys::adopt(&mut copy, "f", "double", 7), Ok(Err("copy".to_owned())));
+        assert_eq!(copy.0.0, before);
+        assert_eq!(Keys::adopt(&mut copy, "f", "copy", 7), Ok(Ok(7)));
+        let Ok(mut adopted) = Keys::open(copy, "f") else { panic!() };
+        assert_eq!((*adopted.meta(), adopted.floor_ms()), (meta(1), Ok(7)));
+        assert_eq!(adopted.grant(NUMBER), Ok(Some(grant(1))));
+        assert_eq!(Keys::adopt(&mut adopted.store, "f", "copy", 6), Ok(Ok(7)));
+        // The former one knows nothing of that.
+        assert!(Keys::open(Double(before), "f").is_ok());
+    }
+
+    #[test]
+    fn a_fleet_of_the_version_before_names_no_registry_and_keeps_what_it_says_when_it_is_adopted() {
+        let mut store = Double::default();
+        let of_before = text::encode_meta(&meta(1), None).replace('}', r#","later":[1]}"#);
+        store.0.insert("/id_gen/f/meta".to_owned(), of_before);
+        assert_eq!(Keys::open(Copied(Double(store.0.clone())), "f").unwrap().meta(), &meta(1));
+        assert_eq!(Keys::adopt(&mut store, "f", "double", 7), Ok(Ok(7)));
+        assert!(store.0["/id_gen/f/meta"].contains(r#""later":[1]"#));
+        assert!(Keys::open(Copied(Double(store.0.clone())), "f").is_err());
+        assert_eq!(Keys::open(store, "f").unwrap().meta(), &meta(1));
     }
 
     #[test]

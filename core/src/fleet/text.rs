@@ -50,6 +50,8 @@ struct MetaText {
     clock_difference_ms: u32,
     renewal_ms: u32,
     timeout_ms: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    registry: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -146,8 +148,8 @@ pub fn decode_grant(text: &str) -> Result<Grant, String> {
     Ok(grant)
 }
 
-/// The text of a fleet.
-pub fn encode_meta(meta: &Meta) -> String {
+/// The text of a fleet, which names its registry.
+pub fn encode_meta(meta: &Meta, registry: Option<&str>) -> String {
     let Meta { id, layout, terms } = meta;
     to_text(&MetaText {
         format: FORMAT,
@@ -158,7 +160,24 @@ pub fn encode_meta(meta: &Meta) -> String {
         clock_difference_ms: terms.clock_difference_ms,
         renewal_ms: terms.renewal_ms,
         timeout_ms: terms.timeout_ms,
+        registry: registry.map(str::to_owned),
     })
+}
+
+/// The registry that the text of a fleet names, if it names one.
+pub fn registry_of(text: &str) -> Option<String> {
+    serde_json::from_str::<MetaText>(text).ok()?.registry
+}
+
+/// The text of a fleet, with another registry. All else that it says stays.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn meta_in(text: &str, registry: &str) -> Result<String, String> {
+    let mut read: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(text).map_err(|error| error.to_string())?;
+    read.insert("registry".to_owned(), registry.into());
+    Ok(to_text(&read))
 }
 
 /// The fleet of a text.
@@ -297,7 +316,10 @@ mod tests {
 
     #[test]
     fn a_fleet_reads_back() {
-        assert_eq!(decode_meta(&encode_meta(&meta())), Ok(meta()));
+        for registry in [None, Some("etcd 7")] {
+            let text = encode_meta(&meta(), registry);
+            assert_eq!((decode_meta(&text), registry_of(&text).as_deref()), (Ok(meta()), registry));
+        }
     }
 
     #[test]
@@ -338,7 +360,7 @@ mod tests {
         let text = encode_grant(&Grant::unreadable());
         let spaced = decode_grant(&text.replace("\":", "\": "));
         assert!(spaced.unwrap_err().contains("as id_gen writes it"));
-        let text = encode_meta(&meta());
+        let text = encode_meta(&meta(), None);
         assert!(
             decode_meta(&text.replace("\"format\":1", "\"format\":2"))
                 .unwrap_err()

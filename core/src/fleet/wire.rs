@@ -46,6 +46,7 @@ impl Options {
 #[derive(Serialize, Deserialize)]
 enum Call {
     Check,
+    Identity,
     Prepare,
     Weakness,
     List(String),
@@ -89,6 +90,7 @@ pub fn serve(store: &mut dyn Store, call: &[u8]) -> Vec<u8> {
     }
     match decode(call) {
         Ok(Call::Check) => reply(store, |store| store.check()),
+        Ok(Call::Identity) => reply(store, |store| store.identity()),
         Ok(Call::Prepare) => reply(store, |store| store.prepare()),
         Ok(Call::Weakness) => reply(store, |store| store.weakness()),
         Ok(Call::List(prefix)) => reply(store, |store| store.list(&prefix)),
@@ -158,6 +160,10 @@ impl<F: FnMut(&[u8]) -> Vec<u8>> Store for Remote<F> {
         self.ask(&Call::Check)
     }
 
+    fn identity(&mut self) -> Result<String, StoreError> {
+        self.ask(&Call::Identity)
+    }
+
     fn prepare(&mut self) -> Result<(), StoreError> {
         self.ask(&Call::Prepare)
     }
@@ -210,6 +216,10 @@ mod tests {
             Ok(())
         }
 
+        fn identity(&mut self) -> Result<String, StoreError> {
+            Ok("étcd \"7\"".to_owned())
+        }
+
         fn prepare(&mut self) -> Result<(), StoreError> {
             Err(failed("of \"three\"\n"))
         }
@@ -243,6 +253,7 @@ mod tests {
         assert_eq!(remote.get("a\"b"), Ok(Some("a\"b".to_owned())));
         assert_eq!((remote.get(""), seen.get()), (Ok(None), None));
         assert_eq!((remote.check(), seen.get()), (Ok(()), Some("1".to_owned())));
+        assert_eq!(remote.identity(), Echo::default().identity());
         assert_eq!(remote.prepare(), Err(failed("of \"three\"\n")));
         assert_eq!(remote.weakness(), Echo::default().weakness());
         assert_eq!(remote.list("/id_gen/"), Echo::default().list("/id_gen/"));

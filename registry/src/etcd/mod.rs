@@ -321,6 +321,15 @@ impl Store for Etcd {
         Ok(())
     }
 
+    /// Its cluster ID, which all answers of a session have.
+    fn identity(&mut self) -> Result<String, StoreError> {
+        if self.seen.is_none() {
+            self.get(NO_KEY)?;
+        }
+        let cluster_id = self.seen.as_ref().map(|seen| seen.cluster_id.as_str());
+        Ok(format!("etcd {}", cluster_id.unwrap_or_default()))
+    }
+
     fn seen(&self) -> Option<String> {
         let seen = self.seen.as_ref()?;
         String::from_utf8(id_gen_core::fleet::wire::encode(seen)).ok()

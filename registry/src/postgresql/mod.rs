@@ -11,6 +11,10 @@
 //! a schema. That path is used for nothing else, since other roles may create functions and operators in its schemas: a
 //! session finds the table, then sets a path of its own, and statements name the table with its schema.
 //!
+//! A connection string may lead to another server the next time, or to a copy of the table. So a session goes on only where
+//! the system identifier and the OIDs of database and table are those of the one before ([`Store::identity`]), on no earlier
+//! timeline: that is a primary which another server has replaced.
+//!
 //! Each call is one statement that commits by itself, and a swap is acknowledged only after its commit, with synchronous
 //! replication after that of the standby. Only a server that takes writes is ever asked.
 //!
@@ -28,6 +32,8 @@ use std::time::Duration;
 use id_gen_core::fleet::store::{
     Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind,
 };
+use id_gen_core::fleet::wire;
+use serde::{Deserialize, Serialize};
 
 use libpq::Answer;
 pub use libpq::LibPq;
@@ -61,6 +67,17 @@ pub struct Postgresql {
     timeout: Duration,
     passwords: PasswordFile,
     session: Option<Session>,
+    /// The table, as soon as there is one.
+    seen: Option<Seen>,
+}
+
+/// A table that was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    /// [`Store::identity`].
+    identity: String,
+    /// The timeline that its server wrote.
+    timeline: u32,
 }
 
 impl fmt::Debug for Postgresql {
@@ -125,6 +142,11 @@ const NAME_TABLE: &str = "SELECT set_config('id_gen_registry.table', $1, false)"
 
 const LIST: &str = "SELECT key, value FROM {table} WHERE starts_with(key, $1) ORDER BY key";
 
+const SEE: &str = "
+    SELECT format('postgresql %s/%s/%s', s.system_identifier, d.oid, $1::regclass::oid),
+           ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8
+      FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()";
+
 const GET: &str = "SELECT value FROM {table} WHERE key = $1";
 
 /// All keys as of one moment, and the new values only if each is what it has to be. The transaction is serializable: had
@@ -176,7 +198,16 @@ impl Postgresql {
             })
         })?;
         let (timeout, passwords) = (options.timeout, PasswordFile::default());
-        Ok(Postgresql { libpq, conninfo, timeout, passwords, session: None })
+        Ok(Postgresql { libpq, conninfo, timeout, passwords, session: None, seen: None })
+    }
+
+    /// Refuses another table than that of an earlier session, as it said itself ([`Store::seen`]).
+    ///
+    /// # Errors
+    /// If nothing says so.
+    pub fn following(self, seen: Option<&str>) -> Result<Postgresql, StoreError> {
+        let seen = seen.map(|seen| wire::decode(seen.as_bytes())).transpose()?;
+        Ok(Postgresql { seen, ..self })
     }
 
     /// Creates the table, if the connection's `search_path` has none, in the first schema of that.
@@ -212,7 +243,22 @@ impl Postgresql {
         let kept = self.session.take().and_then(|mut kept| kept.is_open(&call).then_some(kept));
         let mut session = match kept {
             Some(session) => session,
-            None => Session::open(self.libpq, &self.conninfo, &mut self.passwords, &call)?,
+            None => {
+                let mut new =
+                    Session::open(self.libpq, &self.conninfo, &mut self.passwords, &call)?;
+                if let Some(before) = &self.seen {
+                    let now = see(&mut new, &call)?;
+                    if now.identity != before.identity || now.timeline < before.timeline {
+                        let detail = format!(
+                            "it is registry \"{}\" on timeline {}, and was \"{}\" on timeline {} before",
+                            now.identity, now.timeline, before.identity, before.timeline
+                        );
+                        return Err(new.error(StoreErrorKind::OtherCluster, &detail));
+                    }
+                    self.seen = Some(now);
+                }
+                new
+            }
         };
         let done = work(&mut session, &call)?;
         self.session = Some(session);
@@ -221,6 +267,16 @@ impl Postgresql {
 }
 
 impl Store for Postgresql {
+    fn identity(&mut self) -> Result<String, StoreError> {
+        let found = self.in_session(see)?;
+        Ok(self.seen.insert(found).identity.clone())
+    }
+
+    fn seen(&self) -> Option<String> {
+        let seen = self.seen.as_ref()?;
+        String::from_utf8(wire::encode(seen)).ok()
+    }
+
     fn prepare(&mut self) -> Result<(), StoreError> {
         self.create_table()
     }
@@ -296,6 +352,14 @@ fn why_not(
     }
     let found = value(session, swap.key, call)?;
     Ok((found.as_deref() != swap.expected).then_some(Swapped::Differs { found }))
+}
+
+fn see(session: &mut Session, call: &Call) -> Result<Seen, StoreError> {
+    let table = session.table.clone();
+    let [identity, timeline] = one_row::<2>(session, SEE, &[Some(&table)], call)?;
+    let seen = identity.zip(timeline.and_then(|timeline| timeline.parse().ok()));
+    let seen = seen.map(|(identity, timeline)| Seen { identity, timeline });
+    seen.ok_or_else(|| not_understood(session))
 }
 
 fn value(session: &mut Session, key: &str, call: &Call) -> Result<Option<String>, StoreError> {
