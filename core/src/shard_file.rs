@@ -48,14 +48,16 @@ pub struct Entry {
     pub since_ms: i64,
     /// IDs of the shard that are not known to this server's reservation lie below this Unix millisecond.
     pub above_ms: i64,
+    /// The tag of the registry's value that was acknowledged to this server last; zero if none is known.
+    pub tag: u32,
 }
 
 /// The text of the file.
 pub fn encode(place: &Place, entries: &[Entry]) -> String {
-    let line = |Entry { number, holding, since_ms, above_ms }: &Entry| {
+    let line = |Entry { number, holding, since_ms, above_ms, tag }: &Entry| {
         let Number { datacenter, worker } = number;
         let holding = holding.name();
-        format!("shard {datacenter} {worker} {holding} {since_ms} {above_ms}")
+        format!("shard {datacenter} {worker} {holding} {since_ms} {above_ms} {tag:x}")
     };
     kept_file::encode(KIND, place, entries.iter().map(line))
 }
@@ -81,6 +83,8 @@ fn entry_of(line: &str) -> Option<Entry> {
         holding,
         since_ms: words.next()?.parse().ok()?,
         above_ms: words.next()?.parse().ok()?,
+        // A version before did not write it.
+        tag: words.next().map_or(Some(0), |tag| u32::from_str_radix(tag, 16).ok())?,
     };
     words.next().is_none().then_some(entry)
 }
@@ -105,6 +109,7 @@ mod tests {
             holding,
             since_ms: -5,
             above_ms: i64::MAX,
+            tag: 0xa0,
         }
     }
 
@@ -114,5 +119,12 @@ mod tests {
             let text = encode(&place(), &entries);
             assert_eq!(decode(text.as_bytes()), Ok((place(), entries)));
         }
+    }
+
+    #[test]
+    fn a_line_of_the_version_before_names_no_tag() {
+        let of_before = entry_of("shard 1 7 fleet -5 9223372036854775807");
+        assert_eq!(of_before, Some(Entry { tag: 0, ..entry(7, Holding::Fleet) }));
+        assert_eq!(entry_of("shard 1 7 fleet -5 0 a 1"), None);
     }
 }

@@ -112,7 +112,9 @@ pub struct Place {
     /// The lower half of their number at earlier moments, the older one first.
     sampled: [AtomicU32; 2],
     /// How often the place was closed.
-    epoch: AtomicU64,
+    epoch: AtomicU32,
+    /// [`Owned::tag`].
+    tag: AtomicU32,
     /// Since when this server has the shard, in Unix milliseconds, and in the lowest bit whether its fleet says so; zero if
     /// it does not have it.
     since: AtomicU64,
@@ -129,7 +131,8 @@ impl Default for Place {
             closed_at: zero(),
             issued: zero(),
             sampled: [AtomicU32::new(0), AtomicU32::new(0)],
-            epoch: zero(),
+            epoch: AtomicU32::new(0),
+            tag: AtomicU32::new(0),
             since: zero(),
             first_ms: zero(),
         }
@@ -217,13 +220,13 @@ impl Place {
     }
 
     /// Which epoch of the place this is: another one whenever it was closed.
-    pub fn epoch(&self) -> u64 {
+    pub fn epoch(&self) -> u32 {
         self.epoch.load(Relaxed)
     }
 
     /// Takes the shard from sessions, and from all that was asked for before; returns the lowest position never handed out.
     pub fn close(&self) -> u64 {
-        self.epoch.store(self.epoch() + 1, Relaxed);
+        self.epoch.store(self.epoch().wrapping_add(1), Relaxed);
         match self.position.swap(CLOSED, AcqRel) {
             CLOSED => self.end(),
             last => {
@@ -254,16 +257,19 @@ impl Place {
         let since = self.since.load(Relaxed);
         let first_ms = self.first_ms.load(Relaxed).cast_signed();
         let (since_ms, in_fleet) = ((since >> 1).cast_signed(), since & 1 == 1);
-        (since != 0).then_some(Owned { since_ms, first_ms, in_fleet })
+        let tag = self.tag.load(Relaxed);
+        (since != 0).then_some(Owned { since_ms, first_ms, in_fleet, tag })
     }
 
     /// Notes that this server has the shard, or no longer.
     pub fn set_owned(&self, owned: Option<Owned>) {
-        let words = owned.map(|Owned { since_ms, first_ms, in_fleet }| {
-            (since_ms.max(1).cast_unsigned() << 1 | u64::from(in_fleet), first_ms.cast_unsigned())
+        let words = owned.map(|Owned { since_ms, first_ms, in_fleet, tag }| {
+            let since = since_ms.max(1).cast_unsigned() << 1 | u64::from(in_fleet);
+            (since, first_ms.cast_unsigned(), tag)
         });
-        let (since, first_ms) = words.unwrap_or((0, 0));
+        let (since, first_ms, tag) = words.unwrap_or_default();
         self.first_ms.store(first_ms, Relaxed);
+        self.tag.store(tag, Relaxed);
         self.since.store(since, Relaxed);
     }
 
@@ -289,6 +295,8 @@ pub struct Owned {
     pub first_ms: i64,
     /// Whether its fleet's registry says so, or an administrator declared it.
     pub in_fleet: bool,
+    /// The tag of the registry's value that was acknowledged to this server last; zero if there is none.
+    pub tag: u32,
 }
 
 /// Places of shards, found by their number. A power of two of them, so that the shards of a layout that has no more lie

@@ -87,7 +87,7 @@ fn a_server_has_a_shard_or_not() {
     alone(|| {
         let table = places(1);
         let place = Places(&table).find_or_add(SHARD, |_| {}).unwrap();
-        let owned = Owned { since_ms: 5, first_ms: -7, in_fleet: true };
+        let owned = Owned { since_ms: 5, first_ms: -7, in_fleet: true, tag: 9 };
         place.set_owned(Some(owned));
         assert_eq!(place.owned(), Some(owned));
         place.set_owned(None);

@@ -7,11 +7,11 @@ use id_gen_core::fleet::Number;
 use id_gen_core::fleet::shard::ShardValue;
 use id_gen_core::kept_file::Damage;
 use id_gen_core::shard_file::SHARD_FILE;
-use id_gen_core::time::{format_duration, format_ms};
+use id_gen_core::time::{format_duration, format_ms, unix_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
 use crate::error::{fleet, hint};
-use crate::os::test_stream;
+use crate::os::{clock, test_stream};
 
 /// Why.
 #[derive(Clone, Debug)]
@@ -79,6 +79,15 @@ pub enum ShardRefusal {
     },
     /// This server took it with another worker ID, whose grant has not run out.
     NotOver {
+        /// The shard's number.
+        number: Number,
+        /// That worker ID.
+        worker: u32,
+        /// Unix millisecond at which it will have run out.
+        until_ms: i64,
+    },
+    /// The same, where it is to be given back. This server does not have it any more.
+    NotReleased {
         /// The shard's number.
         number: Number,
         /// That worker ID.
@@ -183,6 +192,33 @@ pub fn released_before(shard: i32) -> Message {
         .hint(format!(
             "Release it on the last server that had it: SELECT id_gen_shard_release({shard});"
         ))
+}
+
+/// From which wait on a grant is more likely one of a wrong clock than one that runs out: 10 min.
+const LONG_WAIT_MS: i64 = 600_000;
+
+fn former_grant(worker: u32, until_ms: i64) -> String {
+    format!(
+        "This server took it with worker ID {worker}, whose grant ends at {} by the clock of any server of the fleet.",
+        format_ms(until_ms)
+    )
+}
+
+/// What to do until the grant ends of the worker ID with which this server took a shard.
+fn await_former(again: &str, shard: Number, worker: u32, until_ms: i64) -> String {
+    let wait = format!("{again} in {}.", fleet::time_left(until_ms));
+    let is_long = until_ms.saturating_sub(unix_ms(clock::wall_ns())) > LONG_WAIT_MS;
+    let more = if is_long {
+        let datacenter = shard.datacenter;
+        format!(
+            "Or, if that time comes from a wrong clock, a superuser can lower it: SELECT id_gen_fleet_lower(worker_id => {worker}, datacenter_id => {datacenter});"
+        )
+    } else {
+        format!(
+            "If that time moves on, another server uses worker ID {worker}: SELECT * FROM id_gen_fleet_members();"
+        )
+    };
+    format!("{wait} {more}")
 }
 
 impl ShardRefusal {
@@ -298,11 +334,14 @@ impl ShardRefusal {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("{} cannot be used yet", name(*number)),
             )
-            .detail(format!(
-                "This server took it with worker ID {worker}, whose grant ends at {} by the clock of any server of the fleet.",
-                format_ms(*until_ms)
-            ))
-            .hint(format!("Call again in {}.", fleet::time_left(*until_ms))),
+            .detail(former_grant(*worker, *until_ms))
+            .hint(await_former("Call again", *number, *worker, *until_ms)),
+            ShardRefusal::NotReleased { number, worker, until_ms } => Message::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("{} is not released in the registry yet", name(*number)),
+            )
+            .detail(former_grant(*worker, *until_ms))
+            .hint(await_former("Run the statement again", *number, *worker, *until_ms)),
             ShardRefusal::Elsewhere(number, value) => {
                 let at = format!("the server at port {} of host {}", value.port, value.host);
                 let detail = if value.held {

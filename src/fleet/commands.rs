@@ -200,22 +200,15 @@ pub fn member(right: &Right, nonce: u128, until_ms: i64, server_id: u128) -> Mem
     Member { number, nonce, until_ms, first_ms, holder: numbers::holder(server_id) }
 }
 
-/// Asks for a shard for this server. Calls `about_to_write` as [`shard::take`] does.
+/// Asks for a shard for this server.
 ///
 /// # Errors
 /// As for [`list`].
-pub fn take_shard(
-    shard: Number,
-    member: &Member,
-    wanted: Wanted,
-    about_to_write: &mut dyn FnMut(),
-) -> Result<Outcome, Error> {
+pub fn take_shard(shard: Number, member: &Member, wanted: Wanted) -> Result<Outcome, Error> {
     let now_ms = now_ms()?;
     let mut tags = [0; TRIES];
     random::fresh(&mut tags)?;
-    ask(move |registry| {
-        shard::take(registry.fleet()?, shard, member, wanted, now_ms, &tags, about_to_write)
-    })
+    ask(move |registry| shard::take(registry.fleet()?, shard, member, wanted, now_ms, &tags))
 }
 
 /// Gives back a shard, of which this server made no ID of this Unix millisecond or later.

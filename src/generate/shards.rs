@@ -7,8 +7,9 @@
 //! fleet after a wait, by the first call that finds the registry unchanged. It is given back in the order place, file,
 //! registry. At every point in between, no other server may have it.
 //!
-//! The registry is asked without any lock of shared memory, so a shard may be given back or forgotten before the answer
-//! comes. Whoever asks compares the place's epoch ([`id_gen_core::shards`]) before it owns or opens the shard.
+//! The registry is asked without any lock of shared memory, so a shard may be given back, forgotten or taken again before the
+//! answer comes. Whoever asks notes when, and in which epoch of the place ([`id_gen_core::shards`]), and compares both before
+//! it owns or opens the shard: an answer to a question from before the end of the wait opens nothing.
 //!
 //! **Locking.** Whoever takes a shard or gives it back holds PostgreSQL's lock of it from before the registry is asked until
 //! it has answered, and the reservation's lock while it plans and writes the file.
@@ -270,8 +271,7 @@ fn check_file(shared: &SharedState) -> Result<(), Error> {
 fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Error> {
     check_file(shared)?;
     let place = shared.shards().places().find(number);
-    let before = place.and_then(|place| Some((place, place.epoch(), place.owned()?)));
-    let Some((place, epoch, owned)) = before else {
+    let Some((place, owned)) = place.and_then(|place| Some((place, place.owned()?))) else {
         let state = shared.lock();
         check_own_number(shared, &state, number)?;
         let in_fleet = state.settings.has_registry;
@@ -297,17 +297,16 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
                 return Ok(());
             }
             // After an error the end of the transaction releases the lock.
-            let given = ask_fleet(shared, layout, number, place, Wanted::CONFIRMED)?;
-            if given.is_taken {
-                // With another number than it had when it took the shard.
-                own(shared, layout, Asked { number, place, epoch }, &given, 0)?;
-            } else {
-                let mut state = shared.lock();
-                if state.shard_basis() == Some(given.basis) && place.epoch() == epoch {
-                    state.shards.basis = Some(given.basis);
-                    let first_ms = given.first_ms.max(owned.first_ms);
-                    let first = layout.first_position(layout.tick_from(first_ms));
-                    shared.open_shard(&mut state, layout, place, first);
+            let asked = Asked::now(shared, number, place);
+            // Whoever had the turn before may have taken it, or given it back.
+            if let Some(owned) = place.owned() {
+                check_usable(shared, number, &owned)?;
+                let given = ask_fleet(shared, layout, number, Wanted::confirmed(owned.tag))?;
+                if given.is_taken {
+                    // With another number than it had when it took the shard, or by a write without an answer.
+                    own(shared, layout, &asked, &given, 0)?;
+                } else {
+                    open_confirmed(shared, layout, &asked, &given);
                 }
             }
             shard_lock::unlock(number);
@@ -317,12 +316,33 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
     }
 }
 
+/// Opens the place of a shard that the registry says is this server's, if nothing has happened to it since that was asked.
+fn open_confirmed(shared: &SharedState, layout: &Layout, asked: &Asked<'_>, given: &Given) {
+    let mut state = shared.lock();
+    let (place, basis) = (asked.place, Some(given.basis));
+    let Some(owned) = place.owned().filter(|owned| owned.tag == given.tag) else { return };
+    let waits = shared.shard_waits_until_ms(&state, &owned, asked.at_ms).is_some();
+    if state.shard_basis() == basis && place.epoch() == asked.epoch && !waits {
+        state.shards.basis = basis;
+        let first_ms = given.first_ms.max(owned.first_ms);
+        let first = layout.first_position(layout.tick_from(first_ms));
+        shared.open_shard(&mut state, layout, place, first);
+    }
+}
+
 /// Refuses a shard that this server has just taken in its fleet.
 fn check_usable(shared: &SharedState, number: Number, owned: &Owned) -> Result<(), Error> {
-    match shared.shard_waits_until_ms(&mut shared.lock(), owned) {
+    match waits_until_ms(shared, owned) {
         Some(until_ms) => Err(ShardRefusal::NotYet { number, until_ms }.into()),
         None => Ok(()),
     }
+}
+
+/// Until when a shard that this server has just taken in its fleet is waited with.
+pub fn waits_until_ms(shared: &SharedState, owned: &Owned) -> Option<i64> {
+    let mut state = shared.lock();
+    let now_ms = state.trusted_ms(None);
+    shared.shard_waits_until_ms(&state, owned, now_ms)
 }
 
 /// A shard that this server has.
@@ -333,6 +353,8 @@ struct Given {
     first_ms: i64,
     /// Whether it did not have it before.
     is_taken: bool,
+    /// [`Owned::tag`].
+    tag: u32,
 }
 
 /// Asks the fleet's registry for a shard.
@@ -340,21 +362,13 @@ fn ask_fleet(
     shared: &SharedState,
     layout: &Layout,
     number: Number,
-    place: &Place,
     wanted: Wanted,
 ) -> Result<Given, Error> {
     let member = member(shared, layout)?;
     let basis = Basis::Fleet(member.nonce);
-    // Should the answer be lost, the next call finds a shard that was just taken.
-    let mut about_to_write = || {
-        let mut state = shared.lock();
-        if let Some(owned) = place.owned() {
-            place.set_owned(Some(Owned { since_ms: state.trusted_ms(None), ..owned }));
-        }
-    };
-    match commands::take_shard(number, &member, wanted, &mut about_to_write)? {
-        Outcome::Has { first_ms } => Ok(Given { basis, first_ms, is_taken: false }),
-        Outcome::Taken { first_ms } => Ok(Given { basis, first_ms, is_taken: true }),
+    match commands::take_shard(number, &member, wanted)? {
+        Outcome::Has { first_ms, tag } => Ok(Given { basis, first_ms, is_taken: false, tag }),
+        Outcome::Taken { first_ms, tag } => Ok(Given { basis, first_ms, is_taken: true, tag }),
         Outcome::Elsewhere(value) => Err(ShardRefusal::Elsewhere(number, value).into()),
         Outcome::NotOver { worker, until_ms } => {
             Err(ShardRefusal::NotOver { number, worker, until_ms }.into())
@@ -412,14 +426,15 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         None => (0, None),
     };
     let above_end = if Fault::ShardTakeIgnoresAbove.is_planted() { 0 } else { above_end };
-    let (place, epoch, declared) = {
+    let (place, declared) = {
         let state = shared.lock();
         // That there is no room is found before the registry and the disk are asked.
         let place = shared.shards().place(number).ok_or(ShardRefusal::Full(PLACES))?;
-        (place, place.epoch(), state.shard_basis() == Some(Basis::Declared))
+        (place, state.shard_basis() == Some(Basis::Declared))
     };
+    let asked = Asked::now(shared, number, place);
     let given = if declared {
-        Given { basis: Basis::Declared, first_ms: i64::MIN, is_taken: false }
+        Given { basis: Basis::Declared, first_ms: i64::MIN, is_taken: false, tag: 0 }
     } else {
         let (own, originals) = {
             let state = shared.lock();
@@ -430,24 +445,34 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         // If a member has had it, an administrator has decided that, and the registry knows where its IDs end.
         let needs_known = above.is_none() && is_of_original;
         let purpose = if needs_known { Purpose::TakeKnown } else { Purpose::Take };
-        let is_listed = place.owned().is_some_and(|owned| owned.in_fleet);
+        let acknowledged = place.owned().map_or(0, |owned| owned.tag);
         let above_ms = if above_end == 0 { i64::MIN } else { end_ms(layout, above_end) };
-        let wanted = Wanted { purpose, is_listed, above_ms };
-        ask_fleet(shared, layout, number, place, wanted)?
+        ask_fleet(shared, layout, number, Wanted { purpose, acknowledged, above_ms })?
     };
     if declared && above.is_none() {
         check_is_owned(shared, number)?;
     }
-    let usable_ms = own(shared, layout, Asked { number, place, epoch }, &given, above_end)?;
+    let usable_ms = own(shared, layout, &asked, &given, above_end)?;
     shard_lock::unlock(number);
     Ok(Taken { other_number, usable_ms })
 }
 
-/// A shard whose registry was asked, and its place as it was then.
+/// A shard whose registry is asked.
 struct Asked<'a> {
     number: Number,
     place: &'a Place,
-    epoch: u64,
+    /// The place's epoch then.
+    epoch: u32,
+    /// Unix millisecond, by the trusted clock.
+    at_ms: i64,
+}
+
+impl<'a> Asked<'a> {
+    /// A question that is asked after this.
+    fn now(shared: &SharedState, number: Number, place: &'a Place) -> Asked<'a> {
+        let mut state = shared.lock();
+        Asked { number, place, epoch: place.epoch(), at_ms: state.trusted_ms(None) }
+    }
 }
 
 /// Writes down that this server has a shard, above a position, and opens it where it can be used at once. Returns from which
@@ -455,11 +480,11 @@ struct Asked<'a> {
 fn own(
     shared: &SharedState,
     layout: &Layout,
-    Asked { number, place, epoch }: Asked<'_>,
+    &Asked { number, place, epoch, at_ms }: &Asked<'_>,
     given: &Given,
     above_end: u64,
 ) -> Result<i64, Error> {
-    let Given { basis, first_ms, is_taken } = *given;
+    let Given { basis, first_ms, is_taken, tag } = *given;
     let guard = shared.write_lock.lock();
     let unwritten = |error| ShardRefusal::Unwritten { change: Change::Taken(number), error };
     let (owned, entries) = {
@@ -470,14 +495,21 @@ fn own(
         if place.epoch() != epoch {
             return Err(ShardRefusal::Contended.into());
         }
-        let end = shared.first_of_shard(&state, layout, place).max(above_end);
-        let first_ms = first_ms.max(end_ms(layout, end)).max(layout.epoch_ms());
         let before = place.owned();
+        let is_open = place.is_open() && state.shards.basis == Some(basis) && !is_taken;
+        let first_ms = match before.filter(|_| is_open) {
+            // It goes on, above all that it has made.
+            Some(before) => before.first_ms.max(end_ms(layout, above_end)),
+            None => {
+                let end = shared.first_of_shard(&state, layout, place).max(above_end);
+                first_ms.max(end_ms(layout, end)).max(layout.epoch_ms())
+            }
+        };
         let since_ms = match before.filter(|_| !is_taken) {
             Some(before) => before.since_ms,
             None => state.trusted_ms(None),
         };
-        let owned = Owned { since_ms, first_ms, in_fleet: basis != Basis::Declared };
+        let owned = Owned { since_ms, first_ms, in_fleet: basis != Basis::Declared, tag };
         place.set_owned(Some(owned));
         let entries = shard_list::entries(shared, &state, layout);
         place.set_owned(before);
@@ -486,7 +518,7 @@ fn own(
     write_file(shared, &entries, &guard).map_err(unwritten)?;
     let mut state = shared.lock();
     place.set_owned(Some(owned));
-    let waits_until_ms = shared.shard_waits_until_ms(&mut state, &owned);
+    let waits_until_ms = shared.shard_waits_until_ms(&state, &owned, at_ms);
     let (now_ms, max_lead_ms) = (state.trusted_ms(None), state.settings.max_lead_ms);
     if state.shard_basis() == Some(basis) && waits_until_ms.is_none() {
         state.shards.basis = Some(basis);
@@ -634,8 +666,9 @@ pub fn release(worker: i32) -> Result<Released, Error> {
         // Without an answer the server does not have the shard any more: it is given back again, or taken again.
         match commands::release_shard(number, &member, end_ms(layout, end))? {
             Returned::NotOver { worker, until_ms } => {
-                return Err(ShardRefusal::NotOver { number, worker, until_ms }.into());
+                return Err(ShardRefusal::NotReleased { number, worker, until_ms }.into());
             }
+            Returned::NotHolding => return Err(ShardRefusal::NotHolding.into()),
             Returned::NotHad if known.is_none() && on_disk.is_none() => return Err(nothing()),
             Returned::NotHad | Returned::Done => {}
         }

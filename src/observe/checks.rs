@@ -28,7 +28,7 @@ use crate::error::test_server::UNSET;
 use crate::error::{self, Error, Message, Reason, counted, hint, ticket};
 use crate::fleet::commands;
 use crate::generate::startup::{self, Outlook};
-use crate::generate::test_server;
+use crate::generate::{shards, test_server};
 use crate::observe::catalog_queries::{
     self as catalog, Column, FileSetting, Holds, TicketSequence,
 };
@@ -450,7 +450,7 @@ fn shards(on: &CheckedServer) -> CheckResult {
         }
         let not_yet = |place: &Place| {
             let owned = place.owned().filter(|_| !place.is_open())?;
-            let until_ms = on.shared.shard_waits_until_ms(&mut on.shared.lock(), &owned)?;
+            let until_ms = shards::waits_until_ms(on.shared, &owned)?;
             Some(ShardRefusal::NotYet { number: place.number()?, until_ms })
         };
         if let Some(refusal) = on.shared.shards().in_use().find_map(not_yet) {

@@ -90,21 +90,22 @@ impl SharedState {
         own_end.max(state.shards.start).max(place.end())
     }
 
-    /// Until when a shard of a fleet is waited with, because this server has just taken it: no restore of the registry goes
-    /// unnoticed meanwhile.
-    pub fn shard_waits_until_ms(&self, state: &mut State, owned: &Owned) -> Option<i64> {
+    /// Until when a shard of a fleet is waited with at a moment, because this server has just taken it: no restore of the
+    /// registry goes unnoticed meanwhile. Only what the registry is asked afterwards may open the place.
+    pub fn shard_waits_until_ms(&self, state: &State, owned: &Owned, at_ms: i64) -> Option<i64> {
         let until_ms = owned.since_ms.saturating_add_unsigned(state.membership.shard_wait_ms);
-        (owned.in_fleet && state.trusted_ms(None) < until_ms).then_some(until_ms)
+        (owned.in_fleet && at_ms < until_ms).then_some(until_ms)
     }
 
     /// Waits no longer with shards that were just taken: an administrator says that the registry was not restored.
     pub fn end_waits_with_shards(&self, state: &mut State) {
+        let now_ms = state.trusted_ms(None);
         for place in self.shards().in_use() {
             if let Some(owned) = place.owned()
-                && let Some(until_ms) = self.shard_waits_until_ms(state, &owned)
+                && let Some(until_ms) = self.shard_waits_until_ms(state, &owned, now_ms)
             {
-                let left_ms = until_ms - state.trusted_ms(None);
-                place.set_owned(Some(Owned { since_ms: owned.since_ms - left_ms, ..owned }));
+                let since_ms = owned.since_ms - (until_ms - now_ms);
+                place.set_owned(Some(Owned { since_ms, ..owned }));
             }
         }
     }

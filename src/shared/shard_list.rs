@@ -158,7 +158,7 @@ fn put_entry(shared: &SharedState, layout: &Layout, entry: &Entry, now_ms: i64) 
         let in_fleet = entry.holding == Holding::Fleet;
         // By a clock that was ahead then, it would be waited with until that time.
         let (since_ms, first_ms) = (entry.since_ms.min(now_ms), entry.above_ms);
-        place.set_owned(Some(Owned { since_ms, first_ms, in_fleet }));
+        place.set_owned(Some(Owned { since_ms, first_ms, in_fleet, tag: entry.tag }));
     }
     true
 }
@@ -169,13 +169,14 @@ pub fn entries(shared: &SharedState, state: &State, layout: &Layout) -> Vec<Entr
         state.allocator.map_or(i64::MIN, |allocator| allocator.reserved_until_ms(layout));
     let entry = |place: &Place| {
         let number = place.number()?;
-        if let Some(Owned { since_ms, first_ms, in_fleet }) = place.owned() {
+        if let Some(Owned { since_ms, first_ms, in_fleet, tag }) = place.owned() {
             let holding = if in_fleet { Holding::Fleet } else { Holding::Declared };
-            return Some(Entry { number, holding, since_ms, above_ms: first_ms });
+            return Some(Entry { number, holding, since_ms, above_ms: first_ms, tag });
         }
         let above_ms = end_ms(layout, place.end());
         let holding = Holding::Released;
-        (above_ms > reserved_ms).then_some(Entry { number, holding, since_ms: 0, above_ms })
+        let entry = Entry { number, holding, since_ms: 0, above_ms, tag: 0 };
+        (above_ms > reserved_ms).then_some(entry)
     };
     shared.shards().in_use().filter_map(entry).collect()
 }

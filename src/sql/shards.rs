@@ -75,7 +75,7 @@ pub fn statistics(call: &mut Call) -> pg_sys::Datum {
 
 fn row(shared: &SharedState, place: &Place) -> Option<[Option<pg_sys::Datum>; 8]> {
     let (number, owned, layout) = (place.number()?, place.owned()?, shared.layout_if_valid()?);
-    let waits = shared.shard_waits_until_ms(&mut shared.lock(), &owned).is_some();
+    let waits = shards::waits_until_ms(shared, &owned).is_some();
     let state = match (place.is_open(), shared.has_room(layout, place)) {
         (true, _) => "open",
         (false, false) => "no room in layout",

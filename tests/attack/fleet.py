@@ -14,6 +14,7 @@ from hypothesis.stateful import initialize
 
 from attack.action import action, pick, use
 from attack.explorer import Explorer
+from attack.finding import Finding
 from attack.fleet_world import (
     GRANT_SECONDS,
     LEAD_MS,

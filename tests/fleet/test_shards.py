@@ -2,12 +2,16 @@
 
 import os
 import re
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from harness import Cluster
@@ -268,8 +272,52 @@ def test_a_take_whose_file_cannot_be_written_is_waited_with_all_the_same(conf: s
         blocker = patient.data / "id_gen/pgsql_tmp_shards_writing"
         blocker.mkdir()
         assert refusal(patient, f"SELECT id_gen_shard_take({SHARD})").detail
+        patient.kill9()
         blocker.rmdir()
+        patient.start()
+        await_number(patient)
         assert refused(patient, SHARD).message == f"shard {SHARD} cannot be used yet"
+        # Whoever asked at the same time waits as well.
+        patient.psql(end)
+        next_of(patient, SHARD)
+        patient.psql(f"SELECT id_gen_fleet_release({number_of(patient)})")
+        await_phase(patient, "waiting")
+        patient.psql(end)
+        patient.poll_until("SELECT count(snowflake_next()) = 1")
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = list(pool.map(lambda _: refused(patient, SHARD).message, range(8)))
+        assert outcomes == [f"shard {SHARD} cannot be used yet"] * 8
+
+
+@pytest.mark.long
+def test_a_take_that_asked_before_the_end_of_the_wait_opens_nothing(
+    etcd: Etcd, fleet: str, first: Cluster, second: Cluster
+) -> None:
+    """The registry may have lost the shard since, and the session may have stood still until the wait was over."""
+    shards = range(SHARD, SHARD + 4)
+    stopped = threading.Event()
+
+    def take_again(connection: psycopg.Connection[Any], shard: int) -> None:
+        while not stopped.is_set():
+            connection.execute(f"SELECT id_gen_shard_take({shard})")
+
+    with ExitStack() as stack:
+        connections = [stack.enter_context(first.connect()) for _ in shards]
+        pool = stack.enter_context(ThreadPoolExecutor(len(shards)))
+        taking = [pool.submit(take_again, *each) for each in zip(connections, shards, strict=True)]
+        first.poll_until(f"SELECT count(*) = {len(shards)} FROM id_gen_stat_shards WHERE state = 'waiting'")
+        for connection in connections:
+            os.kill(connection.info.backend_pid, signal.SIGSTOP)
+        stopped.set()
+        etcd.ctl("del", "--prefix", f"/id_gen/{name_of(fleet)}/s/")
+        first.poll_until("SELECT count(*) = 0 FROM id_gen_stat_shards WHERE state = 'waiting'")
+        for connection in connections:
+            os.kill(connection.info.backend_pid, signal.SIGCONT)
+        for each in taking:
+            each.result()
+    # What was taken again since is in the registry.
+    known = "SELECT shard FROM id_gen_fleet_shards() WHERE state = 'held'"
+    assert first.psql(f"SELECT shard FROM id_gen_stat_shards WHERE state = 'open' EXCEPT {known}") == ""
 
 
 @pytest.mark.long

@@ -6,6 +6,10 @@
 //! shard looks at the grant of the number that its value names: nobody gets it while the server holds that number, and
 //! where the grant has run out the server is *fenced*, by releasing the number in the same transaction.
 //!
+//! Each value has a tag, and the server keeps that of the last one whose write was acknowledged to it. Only a value with that
+//! tag is one that it has: one whose answer was lost is written again, as if the shard was taken. So what was written is
+//! known to the server before anything rests on it, and a late request to give the shard back finds another value.
+//!
 //! A registry that was restored is told from one that was not by the member's own grant, which it renews every few seconds:
 //! if that is as the member knows it when the shard's value is replaced, or after it was read, nothing was lost that was
 //! older than its last renewal. Where the fleet was told of a restore, IDs of the shard begin above the floor.
@@ -63,9 +67,19 @@ impl ShardValue {
         Number { datacenter: self.datacenter, worker: self.worker }
     }
 
+    /// [`short`] of its tag; zero if that cannot be read.
+    fn short_tag(&self) -> u32 {
+        u128::from_str_radix(&self.tag, 16).map_or(0, short)
+    }
+
     fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// As much of a tag as a member keeps of the value that was acknowledged to it.
+const fn short(tag: u128) -> u32 {
+    tag as u32
 }
 
 /// A member that asks, as it knows itself.
@@ -99,17 +113,18 @@ pub enum Purpose {
 pub struct Wanted {
     /// The reason that it asks.
     pub purpose: Purpose,
-    /// Whether the member's own list has the shard. A shard that only the registry says is the member's is written again: a
-    /// request to give it back may still be under way.
-    pub is_listed: bool,
+    /// The tag of the value that was acknowledged to the member last, as [`Outcome`] gave it; zero if the member does not have
+    /// the shard, as far as it knows.
+    pub acknowledged: u32,
     /// All IDs of the shard are to be of this Unix millisecond or later.
     pub above_ms: i64,
 }
 
 impl Wanted {
     /// A shard of the member's own list, as it was when it acquired its number.
-    pub const CONFIRMED: Wanted =
-        Wanted { purpose: Purpose::Confirm, is_listed: true, above_ms: i64::MIN };
+    pub const fn confirmed(acknowledged: u32) -> Wanted {
+        Wanted { purpose: Purpose::Confirm, acknowledged, above_ms: i64::MIN }
+    }
 }
 
 /// What came of it.
@@ -119,6 +134,8 @@ pub enum Outcome {
     Has {
         /// That one.
         first_ms: i64,
+        /// The tag of the value, for [`Wanted::acknowledged`].
+        tag: u32,
     },
     /// It has the shard from now on, and makes no ID of an earlier Unix millisecond. It waits for [`Terms::discovery_ms`] before
     /// it asks again and makes the first one: were the registry restored meanwhile, all that have a shard have said so by then.
@@ -127,6 +144,8 @@ pub enum Outcome {
     Taken {
         /// Unix millisecond of its first ID, at the earliest.
         first_ms: i64,
+        /// The tag of the value, for [`Wanted::acknowledged`].
+        tag: u32,
     },
     /// Another member has it.
     Elsewhere(Box<ShardValue>),
@@ -204,8 +223,7 @@ fn known<S: Store>(keys: &mut Keys<S>, member: &Member) -> Result<Option<Grant>,
     }))
 }
 
-/// Gets a shard for a member; with a random tag for each try. Calls `about_to_write` before each write that gives it to the member,
-/// as the answer may be lost.
+/// Gets a shard for a member; with a random tag for each try.
 ///
 /// # Errors
 /// If the registry has no answer; the member may have the shard nevertheless, and finds that when it asks again.
@@ -213,10 +231,9 @@ pub fn take<S: Store>(
     keys: &mut Keys<S>,
     shard: Number,
     member: &Member,
-    Wanted { purpose, is_listed, above_ms }: Wanted,
+    Wanted { purpose, acknowledged, above_ms }: Wanted,
     now_ms: i64,
     tags: &[u128],
-    about_to_write: &mut dyn FnMut(),
 ) -> Result<Outcome, KeysError> {
     let name = name_of(shard);
     for &tag in tags {
@@ -231,7 +248,8 @@ pub fn take<S: Store>(
         let floor = keys.floor()?;
         let floor_ms = keys.meta().terms.believable_ms(floor_of(floor.as_deref()), now_ms);
         let has = |value: &&ShardValue| {
-            is_listed
+            acknowledged != 0
+                && value.short_tag() == acknowledged
                 && value.held
                 && value.is_of(&member.holder)
                 && value.member() == member.number
@@ -241,7 +259,7 @@ pub fn take<S: Store>(
         if let Some(value) = had.filter(|value| value.above_ms >= above_ms) {
             // Above all that an earlier process made with the number.
             let first_ms = value.above_ms.max(member.first_ms).max(floor_ms);
-            return Ok(Outcome::Has { first_ms });
+            return Ok(Outcome::Has { first_ms, tag: acknowledged });
         }
         if keys.read(shard)?.is_some() {
             return Ok(Outcome::Granted);
@@ -274,13 +292,11 @@ pub fn take<S: Store>(
         let judged: Vec<_> = judged.collect();
         let others: Vec<_> = judged.iter().map(Other::of).collect();
         let key = keys.value_key(ValueKind::Shard, &name);
-        if !is_had {
-            about_to_write();
-        }
         if keys.swap_in_fleet(&key, old.as_deref(), &new.text(), &others)?.is_ok() {
+            let tag = short(tag);
             return Ok(match is_had {
-                true => Outcome::Has { first_ms },
-                false => Outcome::Taken { first_ms },
+                true => Outcome::Has { first_ms, tag },
+                false => Outcome::Taken { first_ms, tag },
             });
         }
     }
@@ -405,6 +421,8 @@ pub enum Returned {
     Done,
     /// The member did not have it.
     NotHad,
+    /// As [`Outcome::NotHolding`].
+    NotHolding,
     /// As [`Outcome::NotOver`].
     NotOver {
         /// That number's worker ID.
@@ -434,15 +452,15 @@ pub fn release<S: Store>(
         };
         if !value.is_of(&member.holder) || value.member() != member.number {
             // Of another number, or another's: that has to be over first.
-            match take(keys, shard, member, Wanted::CONFIRMED, now_ms, &[tag], &mut || ())? {
+            match take(keys, shard, member, Wanted::confirmed(0), now_ms, &[tag])? {
                 Outcome::Has { .. } | Outcome::Taken { .. } | Outcome::Contended => continue,
                 Outcome::NotOver { worker, until_ms } => {
                     return Ok(Returned::NotOver { worker, until_ms });
                 }
-                Outcome::Elsewhere(_)
-                | Outcome::Unknown
-                | Outcome::NotHolding
-                | Outcome::Granted => return Ok(Returned::NotHad),
+                Outcome::NotHolding => return Ok(Returned::NotHolding),
+                Outcome::Elsewhere(_) | Outcome::Unknown | Outcome::Granted => {
+                    return Ok(Returned::NotHad);
+                }
             }
         }
         // An earlier process may have made more than this one knows.
@@ -464,7 +482,8 @@ mod tests {
 
     const SHARD: Number = Number { datacenter: 0, worker: 500 };
     const TAGS: [u128; 3] = [101, 102, 103];
-    const TAKE: Wanted = Wanted { purpose: Purpose::Take, ..Wanted::CONFIRMED };
+    /// A shard that nobody has acknowledged to the member yet.
+    const TAKE: Wanted = Wanted { purpose: Purpose::Take, acknowledged: 0, above_ms: i64::MIN };
 
     fn member(worker: u32, nonce: u128) -> Member {
         let (server_id, system_identifier) = (worker.into(), worker.into());
@@ -480,8 +499,24 @@ mod tests {
     }
 
     fn ask(keys: &mut Keys<Double>, member: &Member, purpose: Purpose, now_ms: i64) -> Outcome {
-        let wanted = Wanted { purpose, ..Wanted::CONFIRMED };
-        take(keys, SHARD, member, wanted, now_ms, &TAGS, &mut || ()).unwrap()
+        let wanted = Wanted { purpose, ..acknowledged(keys) };
+        let asked = take(keys, SHARD, member, wanted, now_ms, &TAGS);
+        without_tag(asked.unwrap())
+    }
+
+    /// What a member asks for to which the value was acknowledged that the registry has.
+    fn acknowledged(keys: &mut Keys<Double>) -> Wanted {
+        let text = keys.value(ValueKind::Shard, "0/500").unwrap();
+        let value = text.and_then(|text| decode("0/500", &text).ok());
+        Wanted::confirmed(value.map_or(0, |value| value.short_tag()))
+    }
+
+    fn without_tag(outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Has { first_ms, .. } => Outcome::Has { first_ms, tag: 0 },
+            Outcome::Taken { first_ms, .. } => Outcome::Taken { first_ms, tag: 0 },
+            other => other,
+        }
     }
 
     fn give_back(
@@ -497,9 +532,9 @@ mod tests {
         let (mut keys, one, two) = (fleet(), member(1, 11), member(2, 22));
         grant(&mut keys, &one);
         grant(&mut keys, &two);
-        let first = Outcome::Taken { first_ms: i64::MIN };
+        let first = Outcome::Taken { first_ms: i64::MIN, tag: 0 };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first);
-        let again = Outcome::Has { first_ms: one.first_ms };
+        let again = Outcome::Has { first_ms: one.first_ms, tag: 0 };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), again);
         assert!(matches!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Elsewhere(_)));
         assert_eq!(give_back(&mut keys, &two, 1), Ok(Returned::NotHad), "not its own");
@@ -513,7 +548,7 @@ mod tests {
         assert_eq!(give_back(&mut keys, &one, 25_000), Ok(Returned::Done));
         assert_eq!(give_back(&mut keys, &one, 25_000), Ok(Returned::NotHad), "twice");
         assert!(matches!(ask(&mut keys, &one, Purpose::Confirm, 20_000), Outcome::Elsewhere(_)));
-        let second = Outcome::Taken { first_ms: 25_000 };
+        let second = Outcome::Taken { first_ms: 25_000, tag: 0 };
         assert_eq!(ask(&mut keys, &two, Purpose::Take, 20_000), second);
     }
 
@@ -531,7 +566,7 @@ mod tests {
         assert_eq!(lower(&mut keys, SHARD, 20_000, &TAGS), Ok(lowered));
         let unchanged = Lowered::Done { before_ms: above_ms, above_ms };
         assert_eq!(lower(&mut keys, SHARD, 20_000, &TAGS), Ok(unchanged));
-        let first = Outcome::Taken { first_ms: above_ms };
+        let first = Outcome::Taken { first_ms: above_ms, tag: 0 };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), first);
     }
 
@@ -545,7 +580,7 @@ mod tests {
         assert!(matches!(ask(&mut keys, &two, Purpose::Take, 32_999), Outcome::Elsewhere(_)));
         assert_eq!(
             ask(&mut keys, &two, Purpose::Take, 40_000),
-            Outcome::Taken { first_ms: 30_000 },
+            Outcome::Taken { first_ms: 30_000, tag: 0 },
             "above the bound that it could go to"
         );
         let fenced = keys.grant(one.number).unwrap().unwrap();
@@ -561,7 +596,7 @@ mod tests {
         let again = Member { nonce: 12, until_ms: 60_000, first_ms: 30_000, ..one.clone() };
         grant(&mut keys, &again);
         assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 40_000), Outcome::NotHolding);
-        let confirmed = Outcome::Has { first_ms: 30_000 };
+        let confirmed = Outcome::Has { first_ms: 30_000, tag: 0 };
         let written = keys.value(ValueKind::Shard, "0/500").unwrap();
         assert_eq!(ask(&mut keys, &again, Purpose::Confirm, 40_000), confirmed);
         assert_eq!(keys.value(ValueKind::Shard, "0/500").unwrap(), written, "no write");
@@ -572,7 +607,7 @@ mod tests {
             Ok(Returned::Done),
             "of an earlier acquisition"
         );
-        let back = Outcome::Taken { first_ms: 60_000 };
+        let back = Outcome::Taken { first_ms: 60_000, tag: 0 };
         assert_eq!(ask(&mut keys, &later, Purpose::Take, 40_000), back, "above that");
         let again = Member { until_ms: 90_000, ..again };
         // With another number: above the bound of the one that it had.
@@ -584,7 +619,7 @@ mod tests {
         keys.swap(one.number, Some(&held), &released).unwrap().unwrap();
         assert_eq!(
             ask(&mut keys, &other, Purpose::Confirm, 40_000),
-            Outcome::Taken { first_ms: 90_000 }
+            Outcome::Taken { first_ms: 90_000, tag: 0 }
         );
     }
 
@@ -597,7 +632,7 @@ mod tests {
         keys.raise_floor(77_000).unwrap();
         assert_eq!(
             ask(&mut keys, &one, Purpose::Take, 20_000),
-            Outcome::Taken { first_ms: 77_000 }
+            Outcome::Taken { first_ms: 77_000, tag: 0 }
         );
         assert_eq!(list(&mut keys).unwrap().len(), 1);
     }
@@ -608,7 +643,7 @@ mod tests {
         grant(&mut keys, &one);
         keys.raise_floor(i64::MAX).unwrap();
         let believable = 20_000 + Terms::DEFAULT.forgotten_ms() + 3_000;
-        let taken = Outcome::Taken { first_ms: believable };
+        let taken = Outcome::Taken { first_ms: believable, tag: 0 };
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), taken);
     }
 
@@ -654,7 +689,7 @@ mod tests {
             ..held.clone()
         };
         keys.swap(one.number, Some(&held), &other).unwrap().unwrap();
-        let above = Outcome::Taken { first_ms: 70_000 };
+        let above = Outcome::Taken { first_ms: 70_000, tag: 0 };
         assert_eq!(ask(&mut keys, &two, Purpose::Take, 40_000), above);
         assert_eq!(keys.grant(one.number).unwrap(), Some(other), "nobody is fenced");
     }
@@ -665,14 +700,32 @@ mod tests {
         grant(&mut keys, &one);
         ask(&mut keys, &one, Purpose::Take, 20_000);
         let late = keys.value(ValueKind::Shard, "0/500").unwrap();
-        // The member's list does not have it any more.
-        let mut writes = 0;
-        let again = Wanted { is_listed: false, ..TAKE };
-        let taken = take(&mut keys, SHARD, &one, again, 20_000, &[77], &mut || writes += 1);
-        assert_eq!(taken, Ok(Outcome::Taken { first_ms: one.first_ms }));
-        assert_eq!(writes, 1);
+        // The member does not have it any more.
+        let taken = take(&mut keys, SHARD, &one, TAKE, 20_000, &[77]);
+        assert_eq!(taken, Ok(Outcome::Taken { first_ms: one.first_ms, tag: 77 }));
         let swapped = keys.swap_value(ValueKind::Shard, "0/500", late.as_deref(), "{}").unwrap();
         assert!(swapped.is_err());
+    }
+
+    #[test]
+    fn a_value_whose_answer_was_lost_is_no_shard_of_the_member_before_it_is_written_again() {
+        let (mut keys, one) = (fleet(), member(1, 11));
+        grant(&mut keys, &one);
+        ask(&mut keys, &one, Purpose::Take, 20_000);
+        let known = acknowledged(&mut keys);
+        let has = Outcome::Has { first_ms: one.first_ms, tag: known.acknowledged };
+        let ask =
+            |keys: &mut Keys<Double>, wanted, tag| take(keys, SHARD, &one, wanted, 20_000, &[tag]);
+        assert_eq!(ask(&mut keys, known, 1), Ok(has));
+        // The answer to this one is lost.
+        let raised = ask(&mut keys, Wanted { above_ms: 25_000, ..known }, 78);
+        assert_eq!(raised, Ok(Outcome::Has { first_ms: 25_000, tag: 78 }));
+        let taken = Outcome::Taken { first_ms: 25_000, tag: 79 };
+        assert_eq!(ask(&mut keys, known, 79), Ok(taken));
+        assert_eq!(
+            ask(&mut keys, Wanted::confirmed(79), 1),
+            Ok(Outcome::Has { first_ms: 25_000, tag: 79 })
+        );
     }
 
     #[test]
@@ -680,10 +733,10 @@ mod tests {
         let (mut keys, one) = (fleet(), member(1, 11));
         grant(&mut keys, &one);
         ask(&mut keys, &one, Purpose::Take, 20_000);
-        let above = Wanted { above_ms: 25_000, ..TAKE };
-        let has = Outcome::Has { first_ms: 25_000 };
-        let mut never = || panic!("it has the shard");
-        assert_eq!(take(&mut keys, SHARD, &one, above, 20_000, &[77], &mut never), Ok(has.clone()));
+        let above = Wanted { above_ms: 25_000, ..acknowledged(&mut keys) };
+        let has = Outcome::Has { first_ms: 25_000, tag: 0 };
+        let raised = take(&mut keys, SHARD, &one, above, 20_000, &[77]);
+        assert_eq!(raised, Ok(Outcome::Has { first_ms: 25_000, tag: 77 }));
         assert_eq!(ask(&mut keys, &one, Purpose::Take, 20_000), has, "without it once more");
         assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), has);
     }
@@ -711,14 +764,14 @@ mod tests {
         let old = r#"{"held":true,"datacenter":0,"worker":1,"nonce":"0b","tag":"65","above_ms":5,"host":"","port":5432,"system_identifier":"1"}"#;
         keys.swap_value(ValueKind::Shard, "0/500", None, old).unwrap().unwrap();
         assert!(matches!(ask(&mut keys, &two, Purpose::Take, 20_000), Outcome::Elsewhere(_)));
-        let has = Outcome::Has { first_ms: one.first_ms };
+        let has = Outcome::Has { first_ms: one.first_ms, tag: 0 };
         assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), has);
         assert_eq!(give_back(&mut keys, &one, 25_000), Ok(Returned::Done));
         let text = keys.value(ValueKind::Shard, "0/500").unwrap().unwrap();
         assert!(text.contains(r#""nonce":"0b""#), "{text}");
         assert_eq!(
             ask(&mut keys, &two, Purpose::Take, 20_000),
-            Outcome::Taken { first_ms: 25_000 }
+            Outcome::Taken { first_ms: 25_000, tag: 0 }
         );
     }
 
@@ -770,7 +823,7 @@ mod tests {
         let found = keys.swap(SHARD, None, &acquisition(&late)).unwrap().unwrap_err();
         assert_eq!(found, Some(Grant::unreadable()));
         assert_eq!(keys.grant(SHARD).unwrap(), None);
-        let again = Outcome::Has { first_ms: one.first_ms };
+        let again = Outcome::Has { first_ms: one.first_ms, tag: 0 };
         assert_eq!(ask(&mut keys, &one, Purpose::Confirm, 20_000), again);
     }
 
@@ -805,7 +858,7 @@ mod tests {
         two: &Member,
     ) -> (Outcome, Keys<Double>) {
         let Ok(mut keys) = Keys::open(Rival(keys.store, Some(act)), "f") else { panic!() };
-        let taken = take(&mut keys, SHARD, two, TAKE, 40_000, &TAGS, &mut || ()).unwrap();
+        let taken = take(&mut keys, SHARD, two, TAKE, 40_000, &TAGS).unwrap();
         (taken, Keys::open(keys.store.0, "f").unwrap())
     }
 
@@ -850,7 +903,7 @@ mod tests {
         let act =
             |store: &mut Double| drop(store.0.insert("/id_gen/f/floor".to_owned(), "50000".into()));
         let (taken, mut after) = taken_beside(open(&keys), act, &two);
-        assert_eq!(taken, Outcome::Taken { first_ms: 50_000 });
+        assert_eq!(taken, Outcome::Taken { first_ms: 50_000, tag: 102 });
         assert_eq!(after.grant(one.number).unwrap().unwrap().state, GrantState::Released);
     }
 
@@ -861,10 +914,10 @@ mod tests {
         assert_eq!(list(&mut keys), Ok(vec![(SHARD, None)]));
         let one = member(1, 11);
         grant(&mut keys, &one);
-        let taken = take(&mut keys, SHARD, &one, TAKE, 20_000, &TAGS, &mut || ());
+        let taken = take(&mut keys, SHARD, &one, TAKE, 20_000, &TAGS);
         assert!(matches!(taken, Err(KeysError::Damaged { .. })), "it is not free");
         let other = Number { worker: 501, ..SHARD };
-        let taken = take(&mut keys, other, &one, TAKE, 20_000, &TAGS, &mut || ());
+        let taken = take(&mut keys, other, &one, TAKE, 20_000, &TAGS);
         assert!(matches!(taken, Ok(Outcome::Taken { .. })));
     }
 }
