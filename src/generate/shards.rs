@@ -498,7 +498,7 @@ fn own(
         let before = place.owned();
         let is_open = place.is_open() && state.shards.basis == Some(basis) && !is_taken;
         let first_ms = match before.filter(|_| is_open) {
-            // It goes on, above all that it has made.
+            // It continues, above all that it has made.
             Some(before) => before.first_ms.max(end_ms(layout, above_end)),
             None => {
                 let end = shared.first_of_shard(&state, layout, place).max(above_end);

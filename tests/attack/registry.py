@@ -82,7 +82,7 @@ class Registry:
         self._restore(self.etcd, file, elsewhere=elsewhere)
 
     def copy(self) -> str:
-        """Restores what it has in the other cluster, while it goes on. Returns where that is."""
+        """Restores what it has in the other cluster as well. Returns where that is."""
         self.other.take_users(self.etcd)
         self._restore(self.other, self.save())
         return self.other.endpoints

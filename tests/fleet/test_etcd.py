@@ -160,8 +160,8 @@ def test_members_of_two_clusters_in_one_list() -> None:
         first.poll_until("SELECT snowflake_next() > 0")
 
 
-def test_a_copy_of_an_etcd_beside_it_numbers_nobody_before_it_is_adopted() -> None:
-    """A server that reaches the copy alone would get the worker ID of one that goes on in the original."""
+def test_a_copy_of_a_running_etcd_numbers_nobody_before_it_is_adopted() -> None:
+    """A server that reaches the copy alone would get the worker ID of one that continues in the original."""
     with (
         Etcd() as original,
         Etcd() as copy,

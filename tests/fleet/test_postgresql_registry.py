@@ -3,7 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -49,20 +49,21 @@ def test_servers_get_numbers_and_only_the_registry_has_the_table(registry: Clust
 
 
 def test_a_copy_of_the_table_numbers_nobody_before_it_is_adopted(registry: Cluster) -> None:
-    with registry.database("original"):
-        with Cluster("first", conf=member_conf(uri(registry, database="original"))) as first:
-            create_fleet(first)
-            number = await_number(first)
-            first.stop("immediate")
-            with registry.database("copied", template="original"):
-                only = f"id_gen.worker_id_range = '{number}'"
-                with Cluster("newcomer", conf=member_conf(uri(registry, database="copied"), only)) as newcomer:
-                    newcomer.psql("CREATE EXTENSION id_gen")
-                    error = await_trouble(newcomer)
-                    assert error.message == "the fleet belongs to another registry"
-                    assert error.hint and (told := re.search(r"SELECT id_gen_fleet_report_restore\([^;]*;", error.hint))
-                    assert newcomer.psql(told[0])
-                    assert await_number(newcomer) == number
+    with ExitStack() as stack:
+        stack.enter_context(registry.database("original"))
+        first = stack.enter_context(Cluster("first", conf=member_conf(uri(registry, database="original"))))
+        create_fleet(first)
+        number = await_number(first)
+        first.stop("immediate")
+        stack.enter_context(registry.database("copied", template="original"))
+        conf = member_conf(uri(registry, database="copied"), f"id_gen.worker_id_range = '{number}'")
+        newcomer = stack.enter_context(Cluster("newcomer", conf=conf))
+        newcomer.psql("CREATE EXTENSION id_gen")
+        error = await_trouble(newcomer)
+        assert error.message == "the fleet belongs to another registry"
+        assert error.hint and (told := re.search(r"SELECT id_gen_fleet_report_restore\([^;]*;", error.hint))
+        assert newcomer.psql(told[0])
+        assert await_number(newcomer) == number
 
 
 def test_default_privileges_do_not_open_the_table(registry: Cluster) -> None:

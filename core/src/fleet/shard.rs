@@ -8,7 +8,7 @@
 //!
 //! Each value has a tag, and the server keeps that of the last one whose write was acknowledged to it. Only a value with that
 //! tag is one that it has: one whose answer was lost is written again, as if the shard was taken. So what was written is
-//! known to the server before anything rests on it, and a late request to give the shard back finds another value.
+//! known to the server before it relies on that, and a late request to give the shard back finds another value.
 //!
 //! A registry that was restored is told from one that was not by the member's own grant, which it renews every few seconds:
 //! if that is as the member knows it when the shard's value is replaced, or after it was read, nothing was lost that was

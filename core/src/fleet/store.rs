@@ -255,7 +255,7 @@ pub enum KeysError {
     /// The fleet is not the one that this server knows. Nothing was written.
     #[error("the fleet was created again or has different options")]
     OtherFleet,
-    /// The fleet was made in another registry, of which this one may be a copy. Nothing was written.
+    /// The fleet was made in another registry, and this one may be a copy of that. Nothing was written.
     #[error("registry \"{found}\" answered, and the fleet belongs to registry \"{own}\"")]
     OtherRegistry {
         /// The one that the fleet names ([`Store::identity`]).

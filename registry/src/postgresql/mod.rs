@@ -11,7 +11,7 @@
 //! a schema. That path is used for nothing else, since other roles may create functions and operators in its schemas: a
 //! session finds the table, then sets a path of its own, and statements name the table with its schema.
 //!
-//! A connection string may lead to another server the next time, or to a copy of the table. So a session goes on only where
+//! A connection string may lead to another server the next time, or to a copy of the table. So a session is used only where
 //! the system identifier and the OIDs of database and table are those of the one before ([`Store::identity`]), on no earlier
 //! timeline: that is a primary which another server has replaced.
 //!
