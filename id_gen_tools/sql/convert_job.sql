@@ -454,6 +454,10 @@ BEGIN
     IF s.made_on NOT IN (SELECT oid FROM pg_class) THEN
         RETURN;
     END IF;
+    -- These read rows, and no definitions.
+    IF s.made IS NULL AND s.phase IN ('check', 'revalidate') THEN
+        PERFORM id_gen_convert.use_settings_of_session();
+    END IF;
     EXECUTE s.statement;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     RAISE;
@@ -720,6 +724,16 @@ BEGIN
             ELSE format('Remove the obstacles; what is still needed can be recreated after the conversion. To undo the job: CALL id_gen_convert.undo(%s);', arguments) END;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'reject what would lose or break objects';
+
+-- What rows are computed with, such as generated columns, may depend on settings although PostgreSQL takes it for immutable, such as a
+-- date of the time zone. For these, the rest of the function that calls this has those that a new session has.
+CREATE FUNCTION id_gen_convert.use_settings_of_session() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    @defaults@
+END $$;
+COMMENT ON FUNCTION id_gen_convert.use_settings_of_session() IS 'set what stored values may depend on to the defaults of the session';
 
 -- Which functions, operators and collations an expression names, in its order. PostgreSQL chooses again among overloads when it
 -- reads the text of a definition. Its own are left out: those of one name mean the same for every type. Each has its OID, which
@@ -1340,6 +1354,7 @@ DECLARE
     is_left boolean;
     in_use text := (SELECT l.layout FROM @extschema@.snowflake_layouts() l WHERE l.in_use);
 BEGIN
+    PERFORM id_gen_convert.use_settings_of_session();
     IF in_use IS DISTINCT FROM j.layout THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('id_gen.layout has changed since the job of column %I of relation %s began', j.column_name, j.relation),
@@ -1410,6 +1425,7 @@ DECLARE
     firing text;
 BEGIN
     PERFORM set_config('lock_timeout', '100ms', true);
+    PERFORM id_gen_convert.use_settings_of_session();
     -- Prevents changes of triggers.
     EXECUTE format('LOCK TABLE ONLY %s IN ROW EXCLUSIVE MODE', part);
     fires := EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid

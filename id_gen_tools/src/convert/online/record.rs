@@ -27,6 +27,8 @@ const EXTENSION_SCHEMA: &str = "@extschema@";
 const EXTENSION_SCHEMA_AS_TEXT: &str = "@extschema_text@";
 /// What each function of the schema is declared with.
 const SETTINGS: &str = "@settings@";
+/// The statements that set those to their defaults which stored values may depend on.
+const DEFAULTS: &str = "@defaults@";
 /// The queries for obstacles and losses, and for triggers that would fire, in the functions that check again.
 const LOST: &str = "@losses@";
 const FIRED: &str = "@firing@";
@@ -80,6 +82,7 @@ impl Job {
                 let of_job = |query: String| columns::query_of_job(&format!("{CONTEXT} {query}"));
                 let mut script = JOB_SQL
                     .replace(SETTINGS, &texts::as_clauses())
+                    .replace(DEFAULTS, &texts::as_defaults())
                     .replace(LOST, &of_job(format!("{OBSTACLES} UNION ALL {LOSSES}")))
                     .replace(FIRED, &of_job(FIRING.to_owned()))
                     .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
