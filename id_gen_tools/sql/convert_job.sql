@@ -1034,8 +1034,8 @@ CREATE FUNCTION id_gen_convert.harmless_condition(t pg_trigger) RETURNS text
     $$;
 COMMENT ON FUNCTION id_gen_convert.harmless_condition(pg_trigger) IS 'condition of a trigger, if it runs nothing of the role that wrote it';
 
--- Functions that find names by the search_path, which a job sets, in what each row that it writes is put into: checks, indexes and
--- generated columns. Where new rows get larger IDs: checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
+-- Functions that find names by the search_path, which a job sets, in what each row that it writes is put into: checks, indexes,
+-- generated columns and partition keys. Where new rows get larger IDs: checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
 -- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
 -- table, and in an empty one if it has none, or a single one, which may be a special one, and the empty one would violate no NOT
 -- NULL of its columns: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits.
@@ -1103,7 +1103,10 @@ BEGIN
                      UNION ALL
                     SELECT 'pg_attrdef'::regclass, e.oid, format('num_nulls(%s) >= 0', pg_get_expr(e.adbin, e.adrelid))
                       FROM pg_attrdef e JOIN pg_attribute a ON (a.attrelid, a.attnum) = (e.adrelid, e.adnum)
-                     WHERE e.adrelid = p.relation AND a.attgenerated <> '') AS o (classid, objid, value)
+                     WHERE e.adrelid = p.relation AND a.attgenerated <> ''
+                     UNION ALL
+                    SELECT 'pg_class'::regclass, t.partrelid, format('num_nulls(%s) >= 0', pg_get_expr(t.partexprs, t.partrelid))
+                      FROM pg_partitioned_table t WHERE t.partrelid = p.relation AND t.partexprs IS NOT NULL) AS o (classid, objid, value)
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
                    'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger', true
@@ -1152,8 +1155,21 @@ BEGIN
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
                               WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true,
                LATERAL (
-                SELECT string_agg(DISTINCT format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ')
-                  FROM pg_depend d JOIN pg_proc f ON f.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass
+                -- Also functions of operators and of checks of domains.
+                WITH RECURSIVE called (classid, objid) AS (
+                    SELECT c.classid, c.objid WHERE NOT c.is_for_ids
+                     UNION
+                    SELECT named.classid, named.objid
+                      FROM called,
+                           LATERAL (
+                            SELECT d.refclassid, d.refobjid FROM pg_depend d
+                             WHERE (d.classid, d.objid, d.objsubid) = (called.classid, called.objid, 0)
+                               AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass)
+                             UNION ALL
+                            SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k
+                             WHERE called.classid = 'pg_type'::regclass AND k.contypid = called.objid) AS named (classid, objid))
+                SELECT string_agg(format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ' ORDER BY f.oid::regprocedure::text)
+                  FROM called JOIN pg_proc f ON called.classid = 'pg_proc'::regclass AND f.oid = called.objid
                   JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
                  WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE
                    AND NOT c.is_for_ids) AS pinning (resolving)

@@ -302,6 +302,61 @@ def test_a_function_that_finds_names_by_the_search_path_is_refused(
     run(connection, *planned(connection, column), UNDO)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        "CHECK (name === 'x')",
+        "CHECK (name::word IS NOT NULL)",
+        "ADD known boolean GENERATED ALWAYS AS (name === 'x') STORED",
+        "INDEX ON customer (id) WHERE name === 'x'",
+        "INDEX ON customer ((name === 'x'))",
+    ],
+)
+def test_a_function_of_an_operator_or_a_domain_that_finds_names_by_the_search_path_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text)",
+        "CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)'",
+        "CREATE FUNCTION known(text, text DEFAULT '') RETURNS boolean LANGUAGE plpgsql IMMUTABLE"
+        " AS 'BEGIN RETURN plain($1) <> $2; END'",
+        "CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = known)",
+        "CREATE DOMAIN word AS text CHECK (known(VALUE))",
+        f"CREATE {make}" if make.startswith("INDEX") else f"ALTER TABLE customer ADD {make.removeprefix('ADD ')}",
+        "INSERT INTO customer (name) VALUES ('Ada'), ('Grace')",
+    )
+    remedy = "ALTER FUNCTION public.known(text,text) SET search_path FROM CURRENT"
+    refused_at_once(
+        server,
+        connection,
+        f" uses names without a schema (function plain(text) does not exist): {remedy}.",
+    )
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+def test_a_function_of_a_partition_key_that_finds_names_by_the_search_path_is_refused(
+    server: Cluster, connection: psycopg.Connection
+) -> None:
+    run(
+        connection,
+        "CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)'",
+        "CREATE FUNCTION known(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN plain($1); END'",
+        "CREATE TABLE customer (id serial, name text) PARTITION BY LIST (known(name))",
+        "CREATE TABLE a PARTITION OF customer FOR VALUES IN ('a'); CREATE TABLE b PARTITION OF customer DEFAULT",
+        "INSERT INTO customer (name) VALUES ('A'), ('b')",
+    )
+    remedy = "ALTER FUNCTION public.known(text) SET search_path FROM CURRENT"
+    refused_at_once(
+        server,
+        connection,
+        f"table public.customer uses names without a schema (function plain(text) does not exist): {remedy}.",
+    )
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
 @pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
 def test_a_check_is_tried_also_where_rows_have_no_value(
     server: Cluster, connection: psycopg.Connection, rows: int
