@@ -174,7 +174,7 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('tables have been renamed since the job of column %I of relation %s began', j.column_name, j.relation),
             DETAIL = format('New names: %s. The tables of the job were called: %s.', renamed, array_to_string(j.tables, ', ')),
-            HINT = 'Rename the tables back with ALTER TABLE, and run the command again.';
+            HINT = 'Rename the tables back with ALTER TABLE, or their schemas with ALTER SCHEMA, and run the command again.';
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_names(id_gen_convert.job) IS 'reject a job whose tables have been renamed';
@@ -239,6 +239,27 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_key(id_gen_convert.job) IS 'reject a job without the table of its key';
+
+-- Statements of a job name functions of the extension.
+CREATE FUNCTION id_gen_convert.check_extension(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    present text := (SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'id_gen');
+    has_schema boolean := @extschema_text@ IN (SELECT quote_ident(nspname) FROM pg_namespace);
+BEGIN
+    IF present IS DISTINCT FROM @extschema_text@ THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('extension id_gen has been %s since the job of column %I of relation %s began',
+                             CASE WHEN present IS NULL THEN 'dropped' ELSE 'moved to another schema' END, j.column_name, j.relation),
+            DETAIL = format('The job needs functions in schema %s.', @extschema_text@),
+            HINT = CASE WHEN present IS NULL THEN format('Run: %sCREATE EXTENSION id_gen SCHEMA %s; or undo', CASE WHEN has_schema THEN '' ELSE format('CREATE SCHEMA %s; ', @extschema_text@) END, @extschema_text@)
+                        WHEN has_schema THEN 'Undo'
+                        ELSE format('Run: ALTER SCHEMA %s RENAME TO %s; or undo', present, @extschema_text@) END
+                   || format(' the job: CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name));
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_extension(id_gen_convert.job) IS 'reject a job without the extension id_gen where it was';
 
 CREATE FUNCTION id_gen_convert.check_columns(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -360,6 +381,9 @@ BEGIN
         PERFORM id_gen_convert.check_key(j);
         PERFORM id_gen_convert.check_columns(j);
         PERFORM id_gen_convert.check_row_security(j, false);
+        IF j.phase <> 'switched' THEN
+            PERFORM id_gen_convert.check_extension(j);
+        END IF;
     END IF;
     RETURN j;
 END $$;
@@ -878,13 +902,24 @@ CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present j
     $$;
 COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, jsonb, regclass) IS 'what a definition named, or what was created again';
 
+-- The type that has a name now; NULL if there is none, or if this role may not use its schema.
+CREATE FUNCTION id_gen_convert.present_type(name text) RETURNS oid
+    LANGUAGE plpgsql @settings@
+    AS $$
+BEGIN
+    RETURN to_regtype(name);
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.present_type(text) IS 'type that has a name now';
+
 -- Lists from before with the types that have these names now: what is made again reads its constants, which calls functions of
 -- their types, before it can be compared.
 CREATE FUNCTION id_gen_convert.with_present_types(before jsonb) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT coalesce(jsonb_object_agg(key, (
-                   SELECT coalesce(jsonb_agg(coalesce(to_regtype(substring(used FROM '^\d+ type (.*)'))::oid || substring(used FROM ' .*'), used) ORDER BY place), '[]')
+                   SELECT coalesce(jsonb_agg(coalesce(id_gen_convert.present_type(substring(used FROM '^\d+ type (.*)')) || substring(used FROM ' .*'), used) ORDER BY place), '[]')
                      FROM jsonb_array_elements_text(value) WITH ORDINALITY AS element (used, place))), '{}')
           FROM jsonb_each(before)
     $$;
@@ -1475,6 +1510,14 @@ BEGIN
                 part, which, f.pending, f.assignment);
             GET DIAGNOSTICS written = ROW_COUNT;
         END IF;
+    WHEN undefined_column THEN
+        IF f.allotted_at IS NULL THEN
+            RAISE;
+        END IF;
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the column with the time of rows of %s has been renamed or dropped since the job began', f.relation),
+            DETAIL = SQLERRM || '.',
+            HINT = format('Rename it back with ALTER TABLE, and run the command again; or undo the job: CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name));
     END;
     IF fires THEN
         PERFORM set_config('session_replication_role', 'origin', true);
