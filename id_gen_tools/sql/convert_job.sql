@@ -773,8 +773,9 @@ CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
     $$;
 COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
 
--- The same of an object, with what else its definition finds by name: operator classes, types, and relations with their columns,
--- other than those that are made again or changed. These are in no order.
+-- The same of an object, with what else its definition finds by name: operator classes, types, configurations and dictionaries of text
+-- search, and relations with their columns, other than those that are made again or changed. These are in no order. Last come
+-- functions, operators and collations that it does not call, such as constants of type regprocedure. Those of an index stay.
 CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid[]) RETURNS text[]
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -787,7 +788,18 @@ CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid
                        -- Default classes of two types have one meaning.
                        WHEN 'pg_opclass'::regclass THEN NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid)
                        WHEN 'pg_type'::regclass THEN true
+                       WHEN 'pg_ts_config'::regclass THEN d.refobjid >= 16384
+                       WHEN 'pg_ts_dict'::regclass THEN d.refobjid >= 16384
                        WHEN 'pg_class'::regclass THEN c.relkind NOT IN ('i', 'I') AND c.oid <> ALL (own) END)
+            || ARRAY(
+            SELECT other FROM (
+                SELECT DISTINCT d.refobjid || CASE d.refclassid WHEN 'pg_operator'::regclass THEN ' operator ' || d.refobjid::regoperator
+                                                   WHEN 'pg_collation'::regclass THEN ' collation ' || d.refobjid::regcollation
+                                                   ELSE ' function ' || d.refobjid::regprocedure END
+                  FROM pg_depend d
+                 WHERE (d.classid, d.objid) = (used_by.class, used_by.object) AND d.classid <> 'pg_class'::regclass AND d.refobjid >= 16384
+                   AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_collation'::regclass)) AS found (other)
+             WHERE other <> ALL (id_gen_convert.used(tree)) ORDER BY substr(other, strpos(other, ' ')))
     $$;
 COMMENT ON FUNCTION id_gen_convert.used_by(oid, oid, text, oid[]) IS 'what the definition of an object names';
 
@@ -839,7 +851,22 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
                        SELECT FROM id_gen_convert.statement w WHERE w.job = job_id AND w.phase = 'switch'
                           AND w.statement = format('ALTER INDEX %s RENAME TO %I', new.oid::regclass, old.relname))
              WHERE s.job = job_id AND of_twins)
-        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(id_gen_convert.used_by(object.classid, object.objid, tree, own))), '{}')
+        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
+                   id_gen_convert.used_by(object.classid, object.objid, tree, own)
+                   -- Its owner, those of its privileges, and those that a policy is for.
+                   || ARRAY(SELECT concat_ws(' ', r.oid, 'role', quote_ident(r.rolname))
+                              FROM pg_roles r
+                             WHERE r.oid IN (
+                                SELECT relowner FROM pg_class WHERE named_class = 'pg_class'::regclass AND pg_class.oid = named_id AND relkind = 'v'
+                                 UNION ALL
+                                SELECT x.grantee FROM pg_class c, aclexplode(c.relacl) AS x WHERE named_class = 'pg_class'::regclass AND c.oid = named_id AND c.relkind = 'v'
+                                 UNION ALL
+                                SELECT x.grantee FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid, aclexplode(a.attacl) AS x
+                                 WHERE named_class = 'pg_class'::regclass AND c.oid = named_id AND c.relkind = 'v'
+                                 UNION ALL
+                                SELECT stxowner FROM pg_statistic_ext WHERE named_class = 'pg_statistic_ext'::regclass AND pg_statistic_ext.oid = named_id
+                                 UNION ALL
+                                SELECT unnest(polroles) FROM pg_policy WHERE named_class = 'pg_policy'::regclass AND pg_policy.oid = named_id)))), '{}')
           FROM object, pg_identify_object(named_class, named_id, 0) AS named,
                (SELECT ARRAY(SELECT relation FROM place UNION ALL SELECT oid FROM view)) AS excepted (own)
     $$;
@@ -876,12 +903,16 @@ CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
                  UNION ALL SELECT 'operator class', 'pg_opclass'::regclass, oid, 0, opcowner FROM pg_opclass
                  UNION ALL SELECT 'collation', 'pg_collation'::regclass, oid, 0, collowner FROM pg_collation
                  UNION ALL SELECT 'type', 'pg_type'::regclass, oid, 0, typowner FROM pg_type
+                 UNION ALL SELECT 'text search configuration', 'pg_ts_config'::regclass, oid, 0, cfgowner FROM pg_ts_config
+                 UNION ALL SELECT 'text search dictionary', 'pg_ts_dict'::regclass, oid, 0, dictowner FROM pg_ts_dict
+                 -- Those who may create roles can do with them whatever they like.
+                 UNION ALL SELECT 'role', 'pg_authid'::regclass, oid, 0, (SELECT oid FROM pg_roles WHERE rolsuper LIMIT 1) FROM pg_roles
                  UNION ALL SELECT 'relation', 'pg_class'::regclass, oid, 0, relowner FROM pg_class
                  UNION ALL SELECT 'relation', 'pg_class'::regclass, c.oid, attnum, relowner
                              FROM pg_class c JOIN pg_attribute ON attrelid = c.oid AND NOT attisdropped) AS e (kind, class, oid, number, owner),
                pg_identify_object(e.class, e.oid, e.number) AS named
          WHERE e.oid = substring(used FROM '^\d+')::oid AND e.number = coalesce(substring(used FROM '^\d+\.(\d+)')::integer, 0)
-           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|(?:function|operator|collation|type)\M)'), 'relation')
+           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|text search \w+|(?:function|operator|collation|type|role)\M)'), 'relation')
     $$;
 COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of what a definition names';
 
@@ -892,7 +923,7 @@ CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present j
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT coalesce(jsonb_agg(CASE WHEN (id_gen_convert.existing(a.used)).owner IS NULL
-                                        AND (b.used !~ '^\S+ (function|operator|collation|type) ' AND present ? b.used
+                                        AND (b.used !~ '^\S+ (function|operator|collation|type|text search|role) ' AND present ? b.used
                                              OR pg_has_role(is_now.owner, current_user, 'MEMBER')
                                              OR pg_has_role(is_now.owner, (SELECT relowner FROM pg_class WHERE oid = relation), 'MEMBER'))
                                        THEN b.used ELSE a.used END ORDER BY place), '[]')
@@ -924,6 +955,28 @@ CREATE FUNCTION id_gen_convert.with_present_types(before jsonb) RETURNS jsonb
           FROM jsonb_each(before)
     $$;
 COMMENT ON FUNCTION id_gen_convert.with_present_types(jsonb) IS 'what definitions named, with the types that have these names now';
+
+-- Definitions that an undo would read with a constant of a type that belongs to another role by now: that calls functions of the type.
+-- NULL if there are none.
+CREATE FUNCTION id_gen_convert.strange_constants(j id_gen_convert.job) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH RECURSIVE part (object, type) AS (
+            SELECT s.object, id_gen_convert.present_type(named.type)
+              FROM id_gen_convert.statement s, jsonb_array_elements_text(j.meanings -> s.object) AS used,
+                   LATERAL (SELECT substring(used FROM '^\d+ type (.*)')) AS named (type)
+             WHERE s.job = j.id AND s.phase = 'unswitch'
+               AND s.statement ~ ('''::' || regexp_replace(named.type, '(\W)', '\\\1', 'g') || '(?![\w$.[])')
+             UNION
+            SELECT part.object, inner_type.oid
+              FROM part JOIN pg_type t ON t.oid = part.type, @inner_types@)
+        SELECT string_agg(DISTINCT format('%s uses type %s of another role, whose functions would be called: if its definition is right, a superuser can run: ALTER TYPE %2$s OWNER TO %I',
+                                          part.object, y.oid::regtype, current_user), '; ')
+          FROM part JOIN pg_type y ON y.oid = part.type AND y.oid >= 16384
+         WHERE y.typtype <> 'e' AND NOT (y.typtype = 'b' AND y.typelem <> 0) AND NOT pg_has_role(y.typowner, current_user, 'MEMBER')
+           AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = j.relation AND pg_has_role(y.typowner, c.relowner, 'MEMBER'))
+    $$;
+COMMENT ON FUNCTION id_gen_convert.strange_constants(id_gen_convert.job) IS 'definitions with constants of types of other roles';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none. An undo passes the one that they
 -- have now.
@@ -1206,8 +1259,7 @@ BEGIN
                 SELECT string_agg(format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ' ORDER BY f.oid::regprocedure::text)
                   FROM called JOIN pg_proc f ON called.classid = 'pg_proc'::regclass AND f.oid = called.objid
                   JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
-                 WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE
-                   AND NOT c.is_for_ids) AS pinning (resolving)
+                 WHERE array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE) AS pinning (resolving)
          WHERE CASE WHEN c.is_for_ids THEN has_new_ids ELSE resolving IS NOT NULL END
          ORDER BY c.is_for_ids
     LOOP
@@ -2124,6 +2176,7 @@ BEGIN
         END IF;
         present := id_gen_convert.meanings(j.id);
         PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.with_present_types(j.meanings), present));
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.strange_constants(j));
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
         PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.meanings(j.id), present));
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;

@@ -794,6 +794,47 @@ SAME_NAME = {
         " drop or rename table column lib.g.n, and rename table column lib.g.x back",
         "ALTER TABLE lib.g RENAME n TO m; ALTER TABLE lib.g RENAME x TO n",
     ),
+    "text search configuration": (
+        "CREATE TEXT SEARCH CONFIGURATION lib.g (COPY = english);"
+        "CREATE VIEW v AS SELECT id, to_tsvector('lib.g', name) AS words FROM customer",
+        "ALTER TEXT SEARCH CONFIGURATION lib.g RENAME TO h; SET ROLE viewer;"
+        "CREATE TEXT SEARCH CONFIGURATION lib.g (COPY = simple); RESET ROLE",
+        "view public.v would use text search configuration lib.g in place of one that had this name and was renamed or"
+        " dropped: drop or rename text search configuration lib.g, and rename text search configuration lib.h back",
+        "DROP TEXT SEARCH CONFIGURATION lib.g; ALTER TEXT SEARCH CONFIGURATION lib.h RENAME TO g",
+    ),
+    "text search dictionary": (
+        "CREATE TEXT SEARCH DICTIONARY lib.g (TEMPLATE = simple);"
+        "CREATE VIEW v AS SELECT id, ts_lexize('lib.g', name) AS words FROM customer",
+        "ALTER TEXT SEARCH DICTIONARY lib.g RENAME TO h; SET ROLE viewer;"
+        "CREATE TEXT SEARCH DICTIONARY lib.g (TEMPLATE = simple); RESET ROLE",
+        "view public.v would use text search dictionary lib.g in place of one that had this name and was renamed or"
+        " dropped: drop or rename text search dictionary lib.g, and rename text search dictionary lib.h back",
+        "DROP TEXT SEARCH DICTIONARY lib.g; ALTER TEXT SEARCH DICTIONARY lib.h RENAME TO g",
+    ),
+    "function of a constant": (
+        "CREATE FUNCTION lib.g(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1';"
+        "CREATE VIEW v AS SELECT id, 'lib.g(integer)'::regprocedure AS called FROM customer",
+        "ALTER FUNCTION lib.g RENAME TO h; SET ROLE viewer;"
+        "CREATE FUNCTION lib.g(integer) RETURNS integer LANGUAGE sql AS 'SELECT 2'; RESET ROLE",
+        "view public.v would use function lib.g(integer) in place of one that had this name and was renamed or"
+        " dropped: drop or rename function lib.g(integer), and rename function lib.h(integer) back",
+        "DROP FUNCTION lib.g; ALTER FUNCTION lib.h RENAME TO g",
+    ),
+    "role with privileges": (
+        "CREATE VIEW v AS SELECT id FROM customer; GRANT SELECT (id) ON v TO viewer",
+        "ALTER ROLE viewer RENAME TO h; CREATE ROLE viewer",
+        "view public.v would use role viewer in place of one that had this name and was renamed or dropped: drop or"
+        " rename role viewer, and rename role h back",
+        "DROP ROLE viewer; ALTER ROLE h RENAME TO viewer",
+    ),
+    "role of a policy": (
+        "CREATE POLICY p ON customer TO viewer USING (id > 0)",
+        "ALTER ROLE viewer RENAME TO h; CREATE ROLE viewer",
+        "policy p on public.customer would use role viewer in place of one that had this name and was renamed or"
+        " dropped: drop or rename role viewer, and rename role h back",
+        "DROP ROLE viewer; ALTER ROLE h RENAME TO viewer",
+    ),
     "sequence": (
         "CREATE SEQUENCE lib.g; ALTER TABLE purchase ALTER customer_id SET DEFAULT nextval('lib.g')",
         "ALTER SEQUENCE lib.g RENAME TO h; SET ROLE viewer; CREATE SEQUENCE lib.g; RESET ROLE",
@@ -820,6 +861,45 @@ def test_an_undo_takes_nothing_else_of_the_same_name(
         server.psql(server.run("pg_dump", dbname="shop"), "restored")
     run(connection, back, UNDO)
     assert schema_dump(server, "shop") == before
+
+
+def test_an_undo_takes_a_role_that_was_created_again(server: Cluster, connection: psycopg.Connection) -> None:
+    run(connection, "CREATE ROLE reader", BASE, "CREATE VIEW v AS SELECT id FROM customer; GRANT SELECT ON v TO reader")
+    try:
+        before = schema_dump(server, "shop")
+        run(connection, *planned(connection, COLUMN), "DROP OWNED BY reader; DROP ROLE reader; CREATE ROLE reader")
+        run(connection, UNDO.replace(")", ", force => true)"))
+        assert schema_dump(server, "shop") == before
+    finally:
+        run(connection, "DROP OWNED BY reader; DROP ROLE reader")
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["", "; CREATE OR REPLACE VIEW v AS SELECT id, NULL::lib.g[] AS list FROM customer"],
+    ids=["view", "changed view"],
+)
+def test_an_undo_calls_no_function_of_a_type_that_was_given_away(connection: psycopg.Connection, change: str) -> None:
+    """Also one that is forced."""
+    run(connection, BASE, "CREATE SCHEMA lib; GRANT ALL ON SCHEMA lib TO viewer; CREATE DOMAIN lib.g AS integer")
+    run(connection, "CREATE VIEW v AS SELECT id, '{1}'::lib.g[] AS list FROM customer")
+    run(connection, *planned(connection, COLUMN), f"ALTER DOMAIN lib.g OWNER TO viewer{change}")
+    run(
+        connection,
+        "SET ROLE viewer; CREATE FUNCTION lib.called(integer) RETURNS boolean LANGUAGE plpgsql"
+        " AS 'BEGIN RAISE ''called''; END'; ALTER DOMAIN lib.g ADD CONSTRAINT calls CHECK (lib.called(VALUE));"
+        " RESET ROLE",
+    )
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, UNDO.replace(")", ", force => true)"))
+    found = (
+        "view public.v uses type lib.g of another role, whose functions would be called: if its definition is right, a"
+        " superuser can run: "
+    )
+    before, _, remedy = (refused.value.diag.message_detail or "").partition(found)
+    assert before == "Obstacles: "
+    run(connection, remedy.rstrip("."), "ALTER DOMAIN lib.g DROP CONSTRAINT calls")
+    run(connection, UNDO.replace(")", ", force => true)"))
 
 
 @pytest.mark.parametrize(
