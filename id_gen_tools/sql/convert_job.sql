@@ -1174,10 +1174,11 @@ BEGIN
                AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = i.indexrelid)
                AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
                               AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)),
-        -- A value in each row, what is true if they fit, and which old values are tried: that of the row, or others.
+        -- A value in each row, what is true if they fit, and which old values are tried: that of the row, or others. The table may have
+        -- columns of the names used here.
         condition (relation, column_name, classid, objid, value, fits, old_ids, reason, is_for_ids) AS (
             -- Those of other columns, too.
-            SELECT DISTINCT ON (o.classid, o.objid) p.relation, p.column_name, o.classid, o.objid, o.value, 'bool_or(value)', ARRAY[NULL]::bigint[], NULL, false
+            SELECT DISTINCT ON (o.classid, o.objid) p.relation, p.column_name, o.classid, o.objid, o.value, 'bool_or(result.value)', ARRAY[NULL]::bigint[], NULL, false
               FROM place p,
                    LATERAL (
                     SELECT 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid))
@@ -1197,36 +1198,36 @@ BEGIN
                       FROM pg_partitioned_table t WHERE t.partrelid = p.relation AND t.partexprs IS NOT NULL) AS o (classid, objid, value)
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
-                   'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger', true
+                   'bool_or(result.value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger', true
               FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.coninhcount = 0 AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
              UNION ALL
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN %s END', i.condition, coalesce('num_nulls(' || i.expressions || ') >= 0', 'true')),
-                   'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger', true
+                   'bool_or(result.value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger', true
               FROM index i
              UNION ALL
             -- An index of no other column.
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN CASE num_nulls(%s) WHEN 0 THEN ROW(%2$s)::text END END', i.condition, i.expressions),
-                   'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
+                   'count(DISTINCT result.value) = count(DISTINCT given.id) FILTER (WHERE result.value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
                    'has the same value for several new IDs', true
               FROM index i
              WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number)
              UNION ALL
             -- One for a few old rows has nothing to do with new ones. The owner of the table calls no function of a policy.
             SELECT p.relation, p.column_name, 'pg_policy'::regclass, o.oid, format('(%s) IS TRUE', pg_get_expr(part.tree, o.polrelid)),
-                   'bool_or(value)', next_ids, 'hides or rejects new IDs, which are larger', true
+                   'bool_or(result.value)', next_ids, 'hides or rejects new IDs, which are larger', true
               FROM place p JOIN pg_policy o ON o.polrelid = p.relation, LATERAL (VALUES (o.polqual), (o.polwithcheck)) AS part (tree)
              WHERE part.tree::text ~ format(':varattno %s\M', p.number) AND part.tree::text !~ 'SUBLINK' AND id_gen_convert.used(part.tree::text) = '{}'
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid, format('(%s) IS TRUE', id_gen_convert.harmless_condition(t)),
-                   'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger', true
+                   'bool_or(result.value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger', true
               FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
               JOIN pg_proc f ON f.oid = t.tgfoid AND f.pronamespace <> 'id_gen_convert'::regnamespace
              WHERE id_gen_convert.harmless_condition(t) IS NOT NULL
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
-                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL, true
+                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(result.value)', ARRAY[NULL]::bigint[], NULL, true
               FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
         SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, c.is_for_ids, named.type || ' ' || named.identity AS name, s.remedy, resolving,
                (SELECT string_agg(CASE WHEN NOT c.is_for_ids THEN format('r.%I', a.attname)

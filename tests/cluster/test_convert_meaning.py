@@ -302,6 +302,26 @@ def test_a_function_that_finds_names_by_the_search_path_is_refused(
     run(connection, *planned(connection, column), UNDO)
 
 
+@pytest.mark.parametrize("name", ["value", "result", "given", "era", "fits", "r", "new", "old", "new_row"])
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        ("ALTER TABLE customer ADD CONSTRAINT small CHECK (id < 1000000)", "rejects new IDs"),
+        ("CREATE UNIQUE INDEX small ON customer (left(id::text, 8))", "has the same value for several new IDs"),
+        (
+            "CREATE TRIGGER small BEFORE INSERT ON customer FOR EACH ROW WHEN (NEW.id < 1000000) EXECUTE FUNCTION f()",
+            "has a condition that new IDs do not fulfill",
+        ),
+    ],
+    ids=["check", "index", "trigger"],
+)
+def test_any_name_of_a_column_leaves_the_trial_as_it_is(
+    server: Cluster, connection: psycopg.Connection, name: str, make: str, found: str
+) -> None:
+    run(connection, BASE, f'ALTER TABLE customer ADD "{name}" text DEFAULT 1', make)
+    refused_at_once(server, connection, found)
+
+
 @pytest.mark.parametrize(
     "make",
     [
