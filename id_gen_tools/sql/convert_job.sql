@@ -174,7 +174,7 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('tables have been renamed since the job of column %I of relation %s began', j.column_name, j.relation),
             DETAIL = format('New names: %s. The tables of the job were called: %s.', renamed, array_to_string(j.tables, ', ')),
-            HINT = 'Rename the tables back with ALTER TABLE, and run the command again.';
+            HINT = 'Rename the tables back with ALTER TABLE, or their schemas with ALTER SCHEMA, and run the command again.';
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_names(id_gen_convert.job) IS 'reject a job whose tables have been renamed';
@@ -239,6 +239,27 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION id_gen_convert.check_key(id_gen_convert.job) IS 'reject a job without the table of its key';
+
+-- Statements of a job name functions of the extension.
+CREATE FUNCTION id_gen_convert.check_extension(j id_gen_convert.job) RETURNS void
+    LANGUAGE plpgsql @settings@
+    AS $$
+DECLARE
+    present text := (SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'id_gen');
+    has_schema boolean := @extschema_text@ IN (SELECT quote_ident(nspname) FROM pg_namespace);
+BEGIN
+    IF present IS DISTINCT FROM @extschema_text@ THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('extension id_gen has been %s since the job of column %I of relation %s began',
+                             CASE WHEN present IS NULL THEN 'dropped' ELSE 'moved to another schema' END, j.column_name, j.relation),
+            DETAIL = format('The job needs functions in schema %s.', @extschema_text@),
+            HINT = CASE WHEN present IS NULL THEN format('Run: %sCREATE EXTENSION id_gen SCHEMA %s; or undo', CASE WHEN has_schema THEN '' ELSE format('CREATE SCHEMA %s; ', @extschema_text@) END, @extschema_text@)
+                        WHEN has_schema THEN 'Undo'
+                        ELSE format('Run: ALTER SCHEMA %s RENAME TO %s; or undo', present, @extschema_text@) END
+                   || format(' the job: CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name));
+    END IF;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.check_extension(id_gen_convert.job) IS 'reject a job without the extension id_gen where it was';
 
 CREATE FUNCTION id_gen_convert.check_columns(j id_gen_convert.job) RETURNS void
     LANGUAGE plpgsql @settings@
@@ -360,6 +381,9 @@ BEGIN
         PERFORM id_gen_convert.check_key(j);
         PERFORM id_gen_convert.check_columns(j);
         PERFORM id_gen_convert.check_row_security(j, false);
+        IF j.phase <> 'switched' THEN
+            PERFORM id_gen_convert.check_extension(j);
+        END IF;
     END IF;
     RETURN j;
 END $$;
@@ -453,6 +477,10 @@ DECLARE
 BEGIN
     IF s.made_on NOT IN (SELECT oid FROM pg_class) THEN
         RETURN;
+    END IF;
+    -- These read rows, and no definitions.
+    IF s.made IS NULL AND s.phase IN ('check', 'revalidate') THEN
+        PERFORM id_gen_convert.use_settings_of_session();
     END IF;
     EXECUTE s.statement;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
@@ -721,6 +749,16 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.refuse_losses(id_gen_convert.job, text) IS 'reject what would lose or break objects';
 
+-- What rows are computed with, such as generated columns, may depend on settings although PostgreSQL takes it for immutable, such as a
+-- date of the time zone. For these, the rest of the function that calls this has those that a new session has.
+CREATE FUNCTION id_gen_convert.use_settings_of_session() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    @defaults@
+END $$;
+COMMENT ON FUNCTION id_gen_convert.use_settings_of_session() IS 'set what stored values may depend on to the defaults of the session';
+
 -- Which functions, operators and collations an expression names, in its order. PostgreSQL chooses again among overloads when it
 -- reads the text of a definition. Its own are left out: those of one name mean the same for every type. Each has its OID, which
 -- stays when it is renamed and another one gets its name, and its name with its arguments, since a restored dump has other OIDs.
@@ -735,8 +773,9 @@ CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
     $$;
 COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
 
--- The same of an object, with what else its definition finds by name: operator classes, types, and relations with their columns,
--- other than those that are made again or changed. These are in no order.
+-- The same of an object, with what else its definition finds by name: operator classes, types, configurations and dictionaries of text
+-- search, and relations with their columns, other than those that are made again or changed. These are in no order. Last come
+-- functions, operators and collations that it does not call, such as constants of type regprocedure. Those of an index stay.
 CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid[]) RETURNS text[]
     LANGUAGE sql STABLE @settings@
     AS $$
@@ -749,7 +788,18 @@ CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid
                        -- Default classes of two types have one meaning.
                        WHEN 'pg_opclass'::regclass THEN NOT (SELECT opcdefault FROM pg_opclass WHERE oid = d.refobjid)
                        WHEN 'pg_type'::regclass THEN true
+                       WHEN 'pg_ts_config'::regclass THEN d.refobjid >= 16384
+                       WHEN 'pg_ts_dict'::regclass THEN d.refobjid >= 16384
                        WHEN 'pg_class'::regclass THEN c.relkind NOT IN ('i', 'I') AND c.oid <> ALL (own) END)
+            || ARRAY(
+            SELECT other FROM (
+                SELECT DISTINCT d.refobjid || CASE d.refclassid WHEN 'pg_operator'::regclass THEN ' operator ' || d.refobjid::regoperator
+                                                   WHEN 'pg_collation'::regclass THEN ' collation ' || d.refobjid::regcollation
+                                                   ELSE ' function ' || d.refobjid::regprocedure END
+                  FROM pg_depend d
+                 WHERE (d.classid, d.objid) = (used_by.class, used_by.object) AND d.classid <> 'pg_class'::regclass AND d.refobjid >= 16384
+                   AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_collation'::regclass)) AS found (other)
+             WHERE other <> ALL (id_gen_convert.used(tree)) ORDER BY substr(other, strpos(other, ' ')))
     $$;
 COMMENT ON FUNCTION id_gen_convert.used_by(oid, oid, text, oid[]) IS 'what the definition of an object names';
 
@@ -801,7 +851,22 @@ CREATE FUNCTION id_gen_convert.meanings(job_id integer, of_twins boolean DEFAULT
                        SELECT FROM id_gen_convert.statement w WHERE w.job = job_id AND w.phase = 'switch'
                           AND w.statement = format('ALTER INDEX %s RENAME TO %I', new.oid::regclass, old.relname))
              WHERE s.job = job_id AND of_twins)
-        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(id_gen_convert.used_by(object.classid, object.objid, tree, own))), '{}')
+        SELECT coalesce(jsonb_object_agg(named.type || ' ' || named.identity, to_jsonb(
+                   id_gen_convert.used_by(object.classid, object.objid, tree, own)
+                   -- Its owner, those of its privileges, and those that a policy is for.
+                   || ARRAY(SELECT concat_ws(' ', r.oid, 'role', quote_ident(r.rolname))
+                              FROM pg_roles r
+                             WHERE r.oid IN (
+                                SELECT relowner FROM pg_class WHERE named_class = 'pg_class'::regclass AND pg_class.oid = named_id AND relkind = 'v'
+                                 UNION ALL
+                                SELECT x.grantee FROM pg_class c, aclexplode(c.relacl) AS x WHERE named_class = 'pg_class'::regclass AND c.oid = named_id AND c.relkind = 'v'
+                                 UNION ALL
+                                SELECT x.grantee FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid, aclexplode(a.attacl) AS x
+                                 WHERE named_class = 'pg_class'::regclass AND c.oid = named_id AND c.relkind = 'v'
+                                 UNION ALL
+                                SELECT stxowner FROM pg_statistic_ext WHERE named_class = 'pg_statistic_ext'::regclass AND pg_statistic_ext.oid = named_id
+                                 UNION ALL
+                                SELECT unnest(polroles) FROM pg_policy WHERE named_class = 'pg_policy'::regclass AND pg_policy.oid = named_id)))), '{}')
           FROM object, pg_identify_object(named_class, named_id, 0) AS named,
                (SELECT ARRAY(SELECT relation FROM place UNION ALL SELECT oid FROM view)) AS excepted (own)
     $$;
@@ -838,12 +903,16 @@ CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
                  UNION ALL SELECT 'operator class', 'pg_opclass'::regclass, oid, 0, opcowner FROM pg_opclass
                  UNION ALL SELECT 'collation', 'pg_collation'::regclass, oid, 0, collowner FROM pg_collation
                  UNION ALL SELECT 'type', 'pg_type'::regclass, oid, 0, typowner FROM pg_type
+                 UNION ALL SELECT 'text search configuration', 'pg_ts_config'::regclass, oid, 0, cfgowner FROM pg_ts_config
+                 UNION ALL SELECT 'text search dictionary', 'pg_ts_dict'::regclass, oid, 0, dictowner FROM pg_ts_dict
+                 -- Those who may create roles can do with them whatever they like.
+                 UNION ALL SELECT 'role', 'pg_authid'::regclass, oid, 0, (SELECT oid FROM pg_roles WHERE rolsuper LIMIT 1) FROM pg_roles
                  UNION ALL SELECT 'relation', 'pg_class'::regclass, oid, 0, relowner FROM pg_class
                  UNION ALL SELECT 'relation', 'pg_class'::regclass, c.oid, attnum, relowner
                              FROM pg_class c JOIN pg_attribute ON attrelid = c.oid AND NOT attisdropped) AS e (kind, class, oid, number, owner),
                pg_identify_object(e.class, e.oid, e.number) AS named
          WHERE e.oid = substring(used FROM '^\d+')::oid AND e.number = coalesce(substring(used FROM '^\d+\.(\d+)')::integer, 0)
-           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|(?:function|operator|collation|type)\M)'), 'relation')
+           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|text search \w+|(?:function|operator|collation|type|role)\M)'), 'relation')
     $$;
 COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of what a definition names';
 
@@ -854,7 +923,7 @@ CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present j
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT coalesce(jsonb_agg(CASE WHEN (id_gen_convert.existing(a.used)).owner IS NULL
-                                        AND (b.used !~ '^\S+ (function|operator|collation|type) ' AND present ? b.used
+                                        AND (b.used !~ '^\S+ (function|operator|collation|type|text search|role) ' AND present ? b.used
                                              OR pg_has_role(is_now.owner, current_user, 'MEMBER')
                                              OR pg_has_role(is_now.owner, (SELECT relowner FROM pg_class WHERE oid = relation), 'MEMBER'))
                                        THEN b.used ELSE a.used END ORDER BY place), '[]')
@@ -864,17 +933,50 @@ CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present j
     $$;
 COMMENT ON FUNCTION id_gen_convert.with_recreated(jsonb, jsonb, jsonb, regclass) IS 'what a definition named, or what was created again';
 
+-- The type that has a name now; NULL if there is none, or if this role may not use its schema.
+CREATE FUNCTION id_gen_convert.present_type(name text) RETURNS oid
+    LANGUAGE plpgsql @settings@
+    AS $$
+BEGIN
+    RETURN to_regtype(name);
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.present_type(text) IS 'type that has a name now';
+
 -- Lists from before with the types that have these names now: what is made again reads its constants, which calls functions of
 -- their types, before it can be compared.
 CREATE FUNCTION id_gen_convert.with_present_types(before jsonb) RETURNS jsonb
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT coalesce(jsonb_object_agg(key, (
-                   SELECT coalesce(jsonb_agg(coalesce(to_regtype(substring(used FROM '^\d+ type (.*)'))::oid || substring(used FROM ' .*'), used) ORDER BY place), '[]')
+                   SELECT coalesce(jsonb_agg(coalesce(id_gen_convert.present_type(substring(used FROM '^\d+ type (.*)')) || substring(used FROM ' .*'), used) ORDER BY place), '[]')
                      FROM jsonb_array_elements_text(value) WITH ORDINALITY AS element (used, place))), '{}')
           FROM jsonb_each(before)
     $$;
 COMMENT ON FUNCTION id_gen_convert.with_present_types(jsonb) IS 'what definitions named, with the types that have these names now';
+
+-- Definitions that an undo would read with a constant of a type that belongs to another role by now: that calls functions of the type.
+-- NULL if there are none.
+CREATE FUNCTION id_gen_convert.strange_constants(j id_gen_convert.job) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH RECURSIVE part (object, type) AS (
+            SELECT s.object, id_gen_convert.present_type(named.type)
+              FROM id_gen_convert.statement s, jsonb_array_elements_text(j.meanings -> s.object) AS used,
+                   LATERAL (SELECT substring(used FROM '^\d+ type (.*)')) AS named (type)
+             WHERE s.job = j.id AND s.phase = 'unswitch'
+               AND s.statement ~ ('''::' || regexp_replace(named.type, '(\W)', '\\\1', 'g') || '(?![\w$.[])')
+             UNION
+            SELECT part.object, inner_type.oid
+              FROM part JOIN pg_type t ON t.oid = part.type, @inner_types@)
+        SELECT string_agg(DISTINCT format('%s uses type %s of another role, whose functions would be called: if its definition is right, a superuser can run: ALTER TYPE %2$s OWNER TO %I',
+                                          part.object, y.oid::regtype, current_user), '; ')
+          FROM part JOIN pg_type y ON y.oid = part.type AND y.oid >= 16384
+         WHERE y.typtype <> 'e' AND NOT (y.typtype = 'b' AND y.typelem <> 0) AND NOT pg_has_role(y.typowner, current_user, 'MEMBER')
+           AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = j.relation AND pg_has_role(y.typowner, c.relowner, 'MEMBER'))
+    $$;
+COMMENT ON FUNCTION id_gen_convert.strange_constants(id_gen_convert.job) IS 'definitions with constants of types of other roles';
 
 -- Objects that have another meaning after they were made again than before; NULL if there are none. An undo passes the one that they
 -- have now.
@@ -1020,8 +1122,8 @@ CREATE FUNCTION id_gen_convert.harmless_condition(t pg_trigger) RETURNS text
     $$;
 COMMENT ON FUNCTION id_gen_convert.harmless_condition(pg_trigger) IS 'condition of a trigger, if it runs nothing of the role that wrote it';
 
--- Functions that find names by the search_path, which a job sets, in what each row that it writes is put into: checks, indexes and
--- generated columns. Where new rows get larger IDs: checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
+-- Functions that find names by the search_path, which a job sets, in what each row that it writes is put into: checks, indexes,
+-- generated columns and partition keys. Where new rows get larger IDs: checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
 -- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
 -- table, and in an empty one if it has none, or a single one, which may be a special one, and the empty one would violate no NOT
 -- NULL of its columns: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits.
@@ -1072,10 +1174,11 @@ BEGIN
                AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = i.indexrelid)
                AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
                               AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relation AND d.refobjsubid = p.number)),
-        -- A value in each row, what is true if they fit, and which old values are tried: that of the row, or others.
+        -- A value in each row, what is true if they fit, and which old values are tried: that of the row, or others. The table may have
+        -- columns of the names used here.
         condition (relation, column_name, classid, objid, value, fits, old_ids, reason, is_for_ids) AS (
             -- Those of other columns, too.
-            SELECT DISTINCT ON (o.classid, o.objid) p.relation, p.column_name, o.classid, o.objid, o.value, 'bool_or(value)', ARRAY[NULL]::bigint[], NULL, false
+            SELECT DISTINCT ON (o.classid, o.objid) p.relation, p.column_name, o.classid, o.objid, o.value, 'bool_or(result.value)', ARRAY[NULL]::bigint[], NULL, false
               FROM place p,
                    LATERAL (
                     SELECT 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid))
@@ -1089,39 +1192,42 @@ BEGIN
                      UNION ALL
                     SELECT 'pg_attrdef'::regclass, e.oid, format('num_nulls(%s) >= 0', pg_get_expr(e.adbin, e.adrelid))
                       FROM pg_attrdef e JOIN pg_attribute a ON (a.attrelid, a.attnum) = (e.adrelid, e.adnum)
-                     WHERE e.adrelid = p.relation AND a.attgenerated <> '') AS o (classid, objid, value)
+                     WHERE e.adrelid = p.relation AND a.attgenerated <> ''
+                     UNION ALL
+                    SELECT 'pg_class'::regclass, t.partrelid, format('num_nulls(%s) >= 0', pg_get_expr(t.partexprs, t.partrelid))
+                      FROM pg_partitioned_table t WHERE t.partrelid = p.relation AND t.partexprs IS NOT NULL) AS o (classid, objid, value)
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid)),
-                   'bool_or(value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger', true
+                   'bool_or(result.value)', ARRAY[NULL]::bigint[], 'rejects new IDs, which are larger', true
               FROM place p JOIN pg_constraint k ON k.contype = 'c' AND k.coninhcount = 0 AND k.conrelid = p.relation AND p.number = ANY (k.conkey)
              UNION ALL
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN %s END', i.condition, coalesce('num_nulls(' || i.expressions || ') >= 0', 'true')),
-                   'bool_or(value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger', true
+                   'bool_or(result.value)', ARRAY[NULL]::bigint[], 'has a condition that new IDs do not fulfill, as they are larger', true
               FROM index i
              UNION ALL
             -- An index of no other column.
             SELECT i.relation, i.column_name, 'pg_class'::regclass, i.indexrelid,
                    format('CASE WHEN %s THEN CASE num_nulls(%s) WHEN 0 THEN ROW(%2$s)::text END END', i.condition, i.expressions),
-                   'count(DISTINCT value) = count(DISTINCT given.id) FILTER (WHERE value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
+                   'count(DISTINCT result.value) = count(DISTINCT given.id) FILTER (WHERE result.value IS NOT NULL)', ARRAY(SELECT generate_series(1, 16)::bigint),
                    'has the same value for several new IDs', true
               FROM index i
              WHERE i.indisunique AND 0 = ALL (i.indkey[0:i.indnkeyatts - 1]) AND i.indexprs::text !~ format(':varattno (?!%s\M)', i.number)
              UNION ALL
             -- One for a few old rows has nothing to do with new ones. The owner of the table calls no function of a policy.
             SELECT p.relation, p.column_name, 'pg_policy'::regclass, o.oid, format('(%s) IS TRUE', pg_get_expr(part.tree, o.polrelid)),
-                   'bool_or(value)', next_ids, 'hides or rejects new IDs, which are larger', true
+                   'bool_or(result.value)', next_ids, 'hides or rejects new IDs, which are larger', true
               FROM place p JOIN pg_policy o ON o.polrelid = p.relation, LATERAL (VALUES (o.polqual), (o.polwithcheck)) AS part (tree)
              WHERE part.tree::text ~ format(':varattno %s\M', p.number) AND part.tree::text !~ 'SUBLINK' AND id_gen_convert.used(part.tree::text) = '{}'
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_trigger'::regclass, t.oid, format('(%s) IS TRUE', id_gen_convert.harmless_condition(t)),
-                   'bool_or(value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger', true
+                   'bool_or(result.value)', next_ids, 'has a condition that new IDs do not fulfill, as they are larger', true
               FROM place p JOIN pg_trigger t ON t.tgrelid = p.relation AND t.tgparentid = 0 AND t.tgqual::text ~ format(':varattno %s\M', p.number)
               JOIN pg_proc f ON f.oid = t.tgfoid AND f.pronamespace <> 'id_gen_convert'::regnamespace
              WHERE id_gen_convert.harmless_condition(t) IS NOT NULL
              UNION ALL
             SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
-                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(value)', ARRAY[NULL]::bigint[], NULL, true
+                   format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(result.value)', ARRAY[NULL]::bigint[], NULL, true
               FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
         SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, c.is_for_ids, named.type || ' ' || named.identity AS name, s.remedy, resolving,
                (SELECT string_agg(CASE WHEN NOT c.is_for_ids THEN format('r.%I', a.attname)
@@ -1138,11 +1244,23 @@ BEGIN
           LEFT JOIN LATERAL (SELECT remedy FROM id_gen_convert.statement s
                               WHERE s.job = j.id AND s.object = named.type || ' ' || named.identity LIMIT 1) AS s ON true,
                LATERAL (
-                SELECT string_agg(DISTINCT format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ')
-                  FROM pg_depend d JOIN pg_proc f ON f.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass
+                -- Also functions of operators and of checks of domains.
+                WITH RECURSIVE called (classid, objid) AS (
+                    SELECT c.classid, c.objid WHERE NOT c.is_for_ids
+                     UNION
+                    SELECT named.classid, named.objid
+                      FROM called,
+                           LATERAL (
+                            SELECT d.refclassid, d.refobjid FROM pg_depend d
+                             WHERE (d.classid, d.objid, d.objsubid) = (called.classid, called.objid, 0)
+                               AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass)
+                             UNION ALL
+                            SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k
+                             WHERE called.classid = 'pg_type'::regclass AND k.contypid = called.objid) AS named (classid, objid))
+                SELECT string_agg(format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ' ORDER BY f.oid::regprocedure::text)
+                  FROM called JOIN pg_proc f ON called.classid = 'pg_proc'::regclass AND f.oid = called.objid
                   JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
-                 WHERE (d.classid, d.objid) = (c.classid, c.objid) AND array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE
-                   AND NOT c.is_for_ids) AS pinning (resolving)
+                 WHERE array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE) AS pinning (resolving)
          WHERE CASE WHEN c.is_for_ids THEN has_new_ids ELSE resolving IS NOT NULL END
          ORDER BY c.is_for_ids
     LOOP
@@ -1340,6 +1458,7 @@ DECLARE
     is_left boolean;
     in_use text := (SELECT l.layout FROM @extschema@.snowflake_layouts() l WHERE l.in_use);
 BEGIN
+    PERFORM id_gen_convert.use_settings_of_session();
     IF in_use IS DISTINCT FROM j.layout THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('id_gen.layout has changed since the job of column %I of relation %s began', j.column_name, j.relation),
@@ -1410,6 +1529,7 @@ DECLARE
     firing text;
 BEGIN
     PERFORM set_config('lock_timeout', '100ms', true);
+    PERFORM id_gen_convert.use_settings_of_session();
     -- Prevents changes of triggers.
     EXECUTE format('LOCK TABLE ONLY %s IN ROW EXCLUSIVE MODE', part);
     fires := EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
@@ -1443,6 +1563,14 @@ BEGIN
                 part, which, f.pending, f.assignment);
             GET DIAGNOSTICS written = ROW_COUNT;
         END IF;
+    WHEN undefined_column THEN
+        IF f.allotted_at IS NULL THEN
+            RAISE;
+        END IF;
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('the column with the time of rows of %s has been renamed or dropped since the job began', f.relation),
+            DETAIL = SQLERRM || '.',
+            HINT = format('Rename it back with ALTER TABLE, and run the command again; or undo the job: CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name));
     END;
     IF fires THEN
         PERFORM set_config('session_replication_role', 'origin', true);
@@ -2049,6 +2177,7 @@ BEGIN
         END IF;
         present := id_gen_convert.meanings(j.id);
         PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.with_present_types(j.meanings), present));
+        PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.strange_constants(j));
         PERFORM id_gen_convert.execute_all(j.id, 'unswitch');
         PERFORM id_gen_convert.refuse_losses(j, id_gen_convert.other_meanings(j.id, j.meanings, id_gen_convert.meanings(j.id), present));
         UPDATE id_gen_convert.job SET phase = 'returned', done = 0 WHERE id = j.id;

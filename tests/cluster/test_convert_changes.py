@@ -150,6 +150,34 @@ def test_times_of_no_zone_are_those_of_the_session(connection: psycopg.Connectio
     assert value(connection, "SELECT snowflake_timestamp(id) = '2025-05-05 12:00+09' FROM customer") is True
 
 
+@pytest.mark.parametrize("created_at", [False, True])
+def test_stored_values_are_computed_by_the_settings_of_the_database(
+    server: Cluster, connection: psycopg.Connection, created_at: bool
+) -> None:
+    """Of functions that PostgreSQL takes for immutable, such as the date of a time: in columns, indexes and checks."""
+    run(connection, "ALTER DATABASE shop SET timezone = 'Asia/Tokyo'; ALTER DATABASE shop SET datestyle = 'German'")
+    rows = "SELECT array_agg(ROW(at, day, shown) ORDER BY at)::text FROM customer"
+    by_index = "SELECT array_agg(at ORDER BY at)::text FROM customer WHERE day(at) = '04.01.2026'"
+    with server.connect("shop") as session:
+        run(
+            session,
+            "CREATE FUNCTION day(timestamptz) RETURNS date IMMUTABLE LANGUAGE sql AS 'SELECT $1::date'",
+            "CREATE FUNCTION shown(timestamptz) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END'",
+            "CREATE TABLE customer (id serial PRIMARY KEY, at timestamptz, CHECK (day(at) > '01.01.2026'),"
+            " day date GENERATED ALWAYS AS (day(at)) STORED, shown text GENERATED ALWAYS AS (shown(at)) STORED)",
+            "CREATE UNIQUE INDEX by_day ON customer (day(at))",
+            "INSERT INTO customer (at) VALUES ('2026-01-01 16:00Z'), ('2026-01-03 03:00Z'), ('2026-01-03 16:00Z')",
+        )
+        if not created_at:
+            run(session, "ALTER TABLE customer ADD CHECK (id > 0 AND day(at) > '01.01.2026')")
+        before, found = value(session, rows), value(session, by_index)
+        run(session, *planned(session, f"{COLUMN}, created_at => 'at'" if created_at else COLUMN))
+        run(session, "SET enable_seqscan = off")
+        assert (value(session, rows), value(session, by_index)) == (before, found)
+        run(session, UNDO)
+        assert (value(session, rows), value(session, by_index)) == (before, found)
+
+
 GUARDED = f"""
     {SHOP}
     CREATE ROLE reader; GRANT CREATE ON SCHEMA public TO reader;

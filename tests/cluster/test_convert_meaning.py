@@ -302,6 +302,81 @@ def test_a_function_that_finds_names_by_the_search_path_is_refused(
     run(connection, *planned(connection, column), UNDO)
 
 
+@pytest.mark.parametrize("name", ["value", "result", "given", "era", "fits", "r", "new", "old", "new_row"])
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        ("ALTER TABLE customer ADD CONSTRAINT small CHECK (id < 1000000)", "rejects new IDs"),
+        ("CREATE UNIQUE INDEX small ON customer (left(id::text, 8))", "has the same value for several new IDs"),
+        (
+            "CREATE TRIGGER small BEFORE INSERT ON customer FOR EACH ROW WHEN (NEW.id < 1000000) EXECUTE FUNCTION f()",
+            "has a condition that new IDs do not fulfill",
+        ),
+    ],
+    ids=["check", "index", "trigger"],
+)
+def test_any_name_of_a_column_leaves_the_trial_as_it_is(
+    server: Cluster, connection: psycopg.Connection, name: str, make: str, found: str
+) -> None:
+    run(connection, BASE, f'ALTER TABLE customer ADD "{name}" text DEFAULT 1', make)
+    refused_at_once(server, connection, found)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "CHECK (name === 'x')",
+        "CHECK (name::word IS NOT NULL)",
+        "ADD known boolean GENERATED ALWAYS AS (name === 'x') STORED",
+        "INDEX ON customer (id) WHERE name === 'x'",
+        "INDEX ON customer ((name === 'x'))",
+    ],
+)
+def test_a_function_of_an_operator_or_a_domain_that_finds_names_by_the_search_path_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text)",
+        "CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)'",
+        "CREATE FUNCTION known(text, text DEFAULT '') RETURNS boolean LANGUAGE plpgsql IMMUTABLE"
+        " AS 'BEGIN RETURN plain($1) <> $2; END'",
+        "CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = known)",
+        "CREATE DOMAIN word AS text CHECK (known(VALUE))",
+        f"CREATE {make}" if make.startswith("INDEX") else f"ALTER TABLE customer ADD {make.removeprefix('ADD ')}",
+        "INSERT INTO customer (name) VALUES ('Ada'), ('Grace')",
+    )
+    remedy = "ALTER FUNCTION public.known(text,text) SET search_path FROM CURRENT"
+    refused_at_once(
+        server,
+        connection,
+        f" uses names without a schema (function plain(text) does not exist): {remedy}.",
+    )
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+def test_a_function_of_a_partition_key_that_finds_names_by_the_search_path_is_refused(
+    server: Cluster, connection: psycopg.Connection
+) -> None:
+    run(
+        connection,
+        "CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)'",
+        "CREATE FUNCTION known(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN plain($1); END'",
+        "CREATE TABLE customer (id serial, name text) PARTITION BY LIST (known(name))",
+        "CREATE TABLE a PARTITION OF customer FOR VALUES IN ('a'); CREATE TABLE b PARTITION OF customer DEFAULT",
+        "INSERT INTO customer (name) VALUES ('A'), ('b')",
+    )
+    remedy = "ALTER FUNCTION public.known(text) SET search_path FROM CURRENT"
+    refused_at_once(
+        server,
+        connection,
+        f"table public.customer uses names without a schema (function plain(text) does not exist): {remedy}.",
+    )
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
 @pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
 def test_a_check_is_tried_also_where_rows_have_no_value(
     server: Cluster, connection: psycopg.Connection, rows: int
@@ -739,6 +814,47 @@ SAME_NAME = {
         " drop or rename table column lib.g.n, and rename table column lib.g.x back",
         "ALTER TABLE lib.g RENAME n TO m; ALTER TABLE lib.g RENAME x TO n",
     ),
+    "text search configuration": (
+        "CREATE TEXT SEARCH CONFIGURATION lib.g (COPY = english);"
+        "CREATE VIEW v AS SELECT id, to_tsvector('lib.g', name) AS words FROM customer",
+        "ALTER TEXT SEARCH CONFIGURATION lib.g RENAME TO h; SET ROLE viewer;"
+        "CREATE TEXT SEARCH CONFIGURATION lib.g (COPY = simple); RESET ROLE",
+        "view public.v would use text search configuration lib.g in place of one that had this name and was renamed or"
+        " dropped: drop or rename text search configuration lib.g, and rename text search configuration lib.h back",
+        "DROP TEXT SEARCH CONFIGURATION lib.g; ALTER TEXT SEARCH CONFIGURATION lib.h RENAME TO g",
+    ),
+    "text search dictionary": (
+        "CREATE TEXT SEARCH DICTIONARY lib.g (TEMPLATE = simple);"
+        "CREATE VIEW v AS SELECT id, ts_lexize('lib.g', name) AS words FROM customer",
+        "ALTER TEXT SEARCH DICTIONARY lib.g RENAME TO h; SET ROLE viewer;"
+        "CREATE TEXT SEARCH DICTIONARY lib.g (TEMPLATE = simple); RESET ROLE",
+        "view public.v would use text search dictionary lib.g in place of one that had this name and was renamed or"
+        " dropped: drop or rename text search dictionary lib.g, and rename text search dictionary lib.h back",
+        "DROP TEXT SEARCH DICTIONARY lib.g; ALTER TEXT SEARCH DICTIONARY lib.h RENAME TO g",
+    ),
+    "function of a constant": (
+        "CREATE FUNCTION lib.g(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1';"
+        "CREATE VIEW v AS SELECT id, 'lib.g(integer)'::regprocedure AS called FROM customer",
+        "ALTER FUNCTION lib.g RENAME TO h; SET ROLE viewer;"
+        "CREATE FUNCTION lib.g(integer) RETURNS integer LANGUAGE sql AS 'SELECT 2'; RESET ROLE",
+        "view public.v would use function lib.g(integer) in place of one that had this name and was renamed or"
+        " dropped: drop or rename function lib.g(integer), and rename function lib.h(integer) back",
+        "DROP FUNCTION lib.g; ALTER FUNCTION lib.h RENAME TO g",
+    ),
+    "role with privileges": (
+        "CREATE VIEW v AS SELECT id FROM customer; GRANT SELECT (id) ON v TO viewer",
+        "ALTER ROLE viewer RENAME TO h; CREATE ROLE viewer",
+        "view public.v would use role viewer in place of one that had this name and was renamed or dropped: drop or"
+        " rename role viewer, and rename role h back",
+        "DROP ROLE viewer; ALTER ROLE h RENAME TO viewer",
+    ),
+    "role of a policy": (
+        "CREATE POLICY p ON customer TO viewer USING (id > 0)",
+        "ALTER ROLE viewer RENAME TO h; CREATE ROLE viewer",
+        "policy p on public.customer would use role viewer in place of one that had this name and was renamed or"
+        " dropped: drop or rename role viewer, and rename role h back",
+        "DROP ROLE viewer; ALTER ROLE h RENAME TO viewer",
+    ),
     "sequence": (
         "CREATE SEQUENCE lib.g; ALTER TABLE purchase ALTER customer_id SET DEFAULT nextval('lib.g')",
         "ALTER SEQUENCE lib.g RENAME TO h; SET ROLE viewer; CREATE SEQUENCE lib.g; RESET ROLE",
@@ -765,6 +881,45 @@ def test_an_undo_takes_nothing_else_of_the_same_name(
         server.psql(server.run("pg_dump", dbname="shop"), "restored")
     run(connection, back, UNDO)
     assert schema_dump(server, "shop") == before
+
+
+def test_an_undo_takes_a_role_that_was_created_again(server: Cluster, connection: psycopg.Connection) -> None:
+    run(connection, "CREATE ROLE reader", BASE, "CREATE VIEW v AS SELECT id FROM customer; GRANT SELECT ON v TO reader")
+    try:
+        before = schema_dump(server, "shop")
+        run(connection, *planned(connection, COLUMN), "DROP OWNED BY reader; DROP ROLE reader; CREATE ROLE reader")
+        run(connection, UNDO.replace(")", ", force => true)"))
+        assert schema_dump(server, "shop") == before
+    finally:
+        run(connection, "DROP OWNED BY reader; DROP ROLE reader")
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["", "; CREATE OR REPLACE VIEW v AS SELECT id, NULL::lib.g[] AS list FROM customer"],
+    ids=["view", "changed view"],
+)
+def test_an_undo_calls_no_function_of_a_type_that_was_given_away(connection: psycopg.Connection, change: str) -> None:
+    """Also one that is forced."""
+    run(connection, BASE, "CREATE SCHEMA lib; GRANT ALL ON SCHEMA lib TO viewer; CREATE DOMAIN lib.g AS integer")
+    run(connection, "CREATE VIEW v AS SELECT id, '{1}'::lib.g[] AS list FROM customer")
+    run(connection, *planned(connection, COLUMN), f"ALTER DOMAIN lib.g OWNER TO viewer{change}")
+    run(
+        connection,
+        "SET ROLE viewer; CREATE FUNCTION lib.called(integer) RETURNS boolean LANGUAGE plpgsql"
+        " AS 'BEGIN RAISE ''called''; END'; ALTER DOMAIN lib.g ADD CONSTRAINT calls CHECK (lib.called(VALUE));"
+        " RESET ROLE",
+    )
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, UNDO.replace(")", ", force => true)"))
+    found = (
+        "view public.v uses type lib.g of another role, whose functions would be called: if its definition is right, a"
+        " superuser can run: "
+    )
+    before, _, remedy = (refused.value.diag.message_detail or "").partition(found)
+    assert before == "Obstacles: "
+    run(connection, remedy.rstrip("."), "ALTER DOMAIN lib.g DROP CONSTRAINT calls")
+    run(connection, UNDO.replace(")", ", force => true)"))
 
 
 @pytest.mark.parametrize(

@@ -502,3 +502,61 @@ def test_the_progress_comes_to_its_end(connection: psycopg.Connection) -> None:
     share = "UPDATE id_gen_convert.part SET blocks = 10000, next_block = 9996"
     run(connection, share, "UPDATE id_gen_convert.fill SET ended_at = NULL")
     assert str(value(connection, "SELECT percent FROM id_gen_convert.progress LIMIT 1")) == "99.9"
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "remedy"),
+    [
+        ("public", "DROP EXTENSION id_gen CASCADE", "CREATE EXTENSION id_gen SCHEMA public"),
+        ("ids", "DROP SCHEMA ids CASCADE", "CREATE SCHEMA ids; CREATE EXTENSION id_gen SCHEMA ids"),
+        ("ids", "ALTER SCHEMA ids RENAME TO numbers", "ALTER SCHEMA numbers RENAME TO ids"),
+        ("ids", "DROP EXTENSION id_gen CASCADE; CREATE EXTENSION id_gen", None),
+    ],
+)
+@pytest.mark.parametrize("created_at", [False, True])
+def test_a_job_needs_the_extension_where_it_was(
+    connection: psycopg.Connection, place: str, change: str, remedy: str | None, created_at: bool
+) -> None:
+    if place != "public":
+        run(connection, f"DROP EXTENSION id_gen CASCADE; CREATE SCHEMA {place}; CREATE EXTENSION id_gen SCHEMA {place}")
+        run(connection, "CREATE EXTENSION id_gen_tools")
+    run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz")
+    start, *statements, switch = planned(connection, f"{COLUMN}, created_at => 'at'" if created_at else COLUMN)
+    run(connection, start, change)
+    for tried in (RUN, VERIFY, f"SELECT id_gen_convert.todo({COLUMN})"):
+        refused = refusal(connection, tried)
+        assert UNDO in hint(refused)
+        assert f"The job needs functions in schema {place}." == detail(refused)
+    if remedy is None:
+        assert hint(refused) == f"Undo the job: {UNDO};"
+        run(connection, UNDO)
+        return
+    assert hint(refused).startswith(f"Run: {remedy}; or undo the job: ")
+    run(connection, remedy, *statements, change)
+    refusal(connection, switch)
+    run(connection, remedy, switch)
+
+
+def test_the_column_of_the_time_is_renamed_meanwhile(connection: psycopg.Connection) -> None:
+    run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz DEFAULT now()")
+    start, first, *statements = planned(connection, f"{COLUMN}, created_at => 'at'")
+    run(connection, start, first, "ALTER TABLE customer RENAME at TO made")
+    refused = refusal(connection, RUN)
+    assert "the column with the time of rows of public.customer has been renamed" in str(refused)
+    assert hint(refused).endswith(f"or undo the job: {UNDO};")
+    run(connection, "ALTER TABLE customer RENAME made TO at", *statements, UNDO)
+
+
+def test_a_type_whose_schema_may_not_be_used_any_more(
+    connection: psycopg.Connection, owner: psycopg.Connection
+) -> None:
+    run(connection, "CREATE SCHEMA lib; GRANT ALL ON SCHEMA lib TO owner")
+    run(owner, SHOP, "CREATE DOMAIN lib.d AS integer; CREATE VIEW v AS SELECT id, '{1}'::lib.d[] AS list FROM customer")
+    run(owner, *planned(owner, COLUMN))
+    run(connection, "REVOKE USAGE ON SCHEMA lib FROM owner")
+    refused = refusal(owner, UNDO)
+    assert "permission denied for schema lib" in detail(refused) and "grant the privileges that it needs" in hint(
+        refused
+    )
+    run(connection, "GRANT USAGE ON SCHEMA lib TO owner")
+    run(owner, UNDO)

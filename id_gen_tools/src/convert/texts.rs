@@ -52,3 +52,17 @@ pub fn as_clauses() -> String {
     });
     clauses.collect::<Vec<_>>().join(" ")
 }
+
+/// The statements that set those to the defaults of the session, until the end of the function that runs them, which what is
+/// computed from a row may depend on: not those that PostgreSQL looks up names and reads statements by.
+pub fn as_defaults() -> String {
+    const KEPT: [&CStr; 4] = [
+        c"search_path",
+        c"standard_conforming_strings",
+        c"quote_all_identifiers",
+        c"default_tablespace",
+    ];
+    let names = PINNED.iter().map(|(name, _)| *name).filter(|name| !KEPT.contains(name));
+    let statements = names.map(|name| format!("SET LOCAL {} TO DEFAULT;", name.to_string_lossy()));
+    statements.collect::<Vec<_>>().join(" ")
+}

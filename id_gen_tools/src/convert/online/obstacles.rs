@@ -43,12 +43,26 @@ pub const CONTEXT: &str = "
           JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid AND d.refclassid = 'pg_class'::regclass
           JOIN pg_class c ON c.oid = d.refobjid AND c.relkind = 'S')";
 
+/// The types that type `t` is made of, whose functions are called where a constant of it is read.
+macro_rules! inner_types {
+    () => {
+        "LATERAL (
+                        SELECT t.typelem UNION ALL SELECT t.typbasetype
+                         UNION ALL SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+                         UNION ALL SELECT rngsubtype FROM pg_range WHERE rngtypid = t.oid UNION ALL SELECT rngsubtype FROM pg_range WHERE rngmultitypid = t.oid) AS inner_type (oid)
+                 -- PostgreSQL's own have lower OIDs.
+                 WHERE t.oid >= 16384 AND inner_type.oid >= 16384"
+    };
+}
+pub(crate) use inner_types;
+
 /// Each row is an obstacle: the object, and the reason. The switch and an undo look again (`id_gen_convert.losses()`), so they
 /// have no parameters.
 ///
 /// Columns are looked at in partitions, too, where they have numbers of their own. What depends on a view that is made
 /// again is made again with it, or is in the way like what depends on the column.
-pub const OBSTACLES: &str = "
+pub const OBSTACLES: &str = concat!(
+    "
         SELECT oid::regclass::text, CASE
                    WHEN NOT pg_has_role(relowner, 'USAGE') THEN format('belongs to another role: log in as %I', pg_get_userbyid(relowner))
                    WHEN relpersistence = 't' THEN 'is temporary'
@@ -194,12 +208,9 @@ pub const OBSTACLES: &str = "
                  UNION
                 SELECT part.object, part.remedy, inner_type.oid
                   FROM part JOIN pg_type t ON t.oid = part.type,
-                       LATERAL (
-                        SELECT t.typelem UNION ALL SELECT t.typbasetype
-                         UNION ALL SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
-                         UNION ALL SELECT rngsubtype FROM pg_range WHERE rngtypid = t.oid UNION ALL SELECT rngsubtype FROM pg_range WHERE rngmultitypid = t.oid) AS inner_type (oid)
-                 -- PostgreSQL's own have lower OIDs.
-                 WHERE t.oid >= 16384 AND inner_type.oid >= 16384)
+                       ",
+    inner_types!(),
+    ")
             SELECT part.object, part.remedy, y.oid::regtype::text
               FROM part JOIN pg_type y ON y.oid = part.type AND y.oid >= 16384
              -- An array calls functions of its elements only.
@@ -266,7 +277,8 @@ pub const OBSTACLES: &str = "
                AND d.refclassid = 'pg_class'::regclass AND d.refobjid = m.relation AND d.refobjsubid = m.number
          WHERE (d.objid IS NOT NULL OR s.seqrelid IN (SELECT sequence FROM filling))
            AND CASE WHEN has_sequence_privilege(s.seqrelid, 'USAGE, SELECT')
-                    THEN pg_sequence_last_value(s.seqrelid)::numeric + s.seqincrement NOT BETWEEN s.seqmin AND s.seqmax END";
+                    THEN pg_sequence_last_value(s.seqrelid)::numeric + s.seqincrement NOT BETWEEN s.seqmin AND s.seqmax END"
+);
 
 /// Triggers that would fire for each row that the job writes. Each batch looks again.
 pub const FIRING: &str = "

@@ -12,7 +12,7 @@ use crate::convert::column::Source;
 use crate::convert::online::columns::{self, Member};
 use crate::convert::online::job::Job;
 use crate::convert::online::losses::LOSSES;
-use crate::convert::online::obstacles::{CONTEXT, FIRING, OBSTACLES};
+use crate::convert::online::obstacles::{CONTEXT, FIRING, OBSTACLES, inner_types};
 use crate::convert::online::script::Statement;
 use crate::convert::refusal::Refusal;
 use crate::convert::texts;
@@ -27,9 +27,13 @@ const EXTENSION_SCHEMA: &str = "@extschema@";
 const EXTENSION_SCHEMA_AS_TEXT: &str = "@extschema_text@";
 /// What each function of the schema is declared with.
 const SETTINGS: &str = "@settings@";
+/// The statements that set those to their defaults which stored values may depend on.
+const DEFAULTS: &str = "@defaults@";
 /// The queries for obstacles and losses, and for triggers that would fire, in the functions that check again.
 const LOST: &str = "@losses@";
 const FIRED: &str = "@firing@";
+/// What a type is made of, in a query.
+const INNER_TYPES: &str = "@inner_types@";
 
 /// The number of the job that is being written down: the highest, and of one at a time. A sequence would change `lastval()` of
 /// a session that only plans.
@@ -80,6 +84,8 @@ impl Job {
                 let of_job = |query: String| columns::query_of_job(&format!("{CONTEXT} {query}"));
                 let mut script = JOB_SQL
                     .replace(SETTINGS, &texts::as_clauses())
+                    .replace(DEFAULTS, &texts::as_defaults())
+                    .replace(INNER_TYPES, inner_types!())
                     .replace(LOST, &of_job(format!("{OBSTACLES} UNION ALL {LOSSES}")))
                     .replace(FIRED, &of_job(FIRING.to_owned()))
                     .replace(EXTENSION_SCHEMA_AS_TEXT, &literal(schema))
