@@ -600,7 +600,7 @@ class Fleet(Explorer):
 
     @action("copied registry", when=lambda self: self.world.registry.answers)
     def copy_registry(self, which: int) -> None:
-        """A backup is restored at another address, with the registry still in use, and a server that starts knows only it."""
+        """A backup is restored elsewhere while the registry is in use, and a server that starts knows only that."""
         world = self.world
         member = world.able(which)
         world.say("the registry is copied")
