@@ -49,7 +49,7 @@ COMMENT ON VIEW @extschema@.id_gen_stat_shards IS
     'shards of this server';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.shard IS 'shard number: the worker ID in its snowflakes';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.datacenter_id IS 'datacenter ID of the server';
-COMMENT ON COLUMN @extschema@.id_gen_stat_shards.state IS 'open; waiting after it was taken; closed: the next call opens it; or no room in layout';
+COMMENT ON COLUMN @extschema@.id_gen_stat_shards.state IS 'open; waiting after it was taken; closed: not asked for yet, or refused; or no room in layout';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.assigned_by IS 'declared (by an administrator) or registry';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.taken_at IS 'time at which this server took the shard';
 COMMENT ON COLUMN @extschema@.id_gen_stat_shards.last_id IS 'last ID generated since the server started';

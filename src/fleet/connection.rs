@@ -18,8 +18,6 @@ use id_gen_core::fleet::store::{
 };
 use id_gen_core::fleet::wire::{self, Seen};
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
-use id_gen_core::ticket;
-use id_gen_core::ticket::shared::{Answer as Taken, Wanted};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -125,21 +123,21 @@ impl Registry {
         Ok(Found { meta, answer, weakness: self.weakness.clone() })
     }
 
-    /// Takes a range of numbers, if the fleet is the one that the server expects.
+    /// Does something in the fleet, if it is the one that the server expects.
     ///
     /// # Errors
     /// Why there is no answer, as for [`Registry::ask`].
-    pub fn take_range(&mut self, expected: &Meta, wanted: &Wanted) -> Result<Taken, KeysError> {
+    pub fn in_fleet<T>(
+        &mut self,
+        expected: &Meta,
+        work: impl FnOnce(&mut Keys<BoxedStore>) -> Result<T, KeysError>,
+    ) -> Result<T, KeysError> {
         let keys = self.fleet()?;
-        let taken = if keys.meta() == expected {
-            ticket::shared::take(keys, wanted)
-        } else {
-            Err(KeysError::OtherFleet)
-        };
-        if let Err(KeysError::NoFleet | KeysError::OtherFleet) = taken {
+        let done = if keys.meta() == expected { work(keys) } else { Err(KeysError::OtherFleet) };
+        if let Err(KeysError::NoFleet | KeysError::OtherFleet) = done {
             self.forget_fleet();
         }
-        taken
+        done
     }
 
     fn forget_fleet(&mut self) {

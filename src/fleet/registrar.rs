@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use id_gen_core::clock::ClockMonitor;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
+use id_gen_core::fleet::shard::{self, Had};
 use id_gen_core::fleet::store::{KeysError, StoreError, StoreErrorKind};
 use id_gen_core::fleet::wire::{self, Seen};
 use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::startup::StoredRecord;
+use id_gen_core::ticket;
 use id_gen_core::ticket::shared::Answer;
 use id_gen_core::time::NS_PER_MS;
 use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
@@ -25,6 +27,7 @@ use pgrx::prelude::*;
 use crate::durable::{self, number_file};
 use crate::error::Error;
 use crate::error::fleet::{Trouble, TroubleKind};
+use crate::fleet::commands;
 use crate::fleet::connection::{self, Bell, Connection, Found, Registry};
 use crate::fleet::journal::{self, Journal};
 use crate::fleet::numbers;
@@ -34,6 +37,7 @@ use crate::pg::{reload, server};
 use crate::settings;
 use crate::settings::registry::RegistrySettings;
 use crate::shared::requests::Ticket;
+use crate::shared::shard_basis::ToOpen;
 use crate::shared::tickets::Held;
 use crate::shared::{Reader, SharedState, workers};
 
@@ -125,6 +129,18 @@ enum Reply {
     Member(Result<Found, KeysError>),
     /// About a range of numbers.
     Range(Result<Answer, KeysError>),
+    /// About all its shards.
+    Shards(Result<Vec<Had>, KeysError>),
+}
+
+/// What this server's own request on its way is about.
+enum Subject {
+    /// Its number.
+    Member,
+    /// A range for a ticket.
+    Range(Held),
+    /// Its shards.
+    Shards(ToOpen<'static>),
 }
 
 /// An answer that a session has not read to its end.
@@ -193,7 +209,7 @@ struct Registrar {
     /// Rung when there is an answer.
     bell: Option<Bell>,
     /// For its own requests: about a range of numbers, or its worker ID.
-    own: Line<Reply, Option<Held>>,
+    own: Line<Reply, Subject>,
     /// For those of sessions.
     sessions: Line<Vec<u8>, Ticket>,
     /// The state of the registry, as connections for its own requests have found it.
@@ -355,7 +371,9 @@ impl Registrar {
                 let mut randoms = randoms.into_iter();
                 let Some(request) = member.next(&local, || randoms.next().unwrap_or_default())
                 else {
-                    self.ask_for_range();
+                    if !self.ask_for_range() {
+                        self.ask_for_shards();
+                    }
                     return;
                 };
                 Some((request, *meta))
@@ -373,7 +391,7 @@ impl Registrar {
                 return;
             }
         }
-        self.own.send(None, move |registry| Reply::Member(registry.ask(request)));
+        self.own.send(Subject::Member, move |registry| Reply::Member(registry.ask(request)));
     }
 
     /// Sees to it that there is a connection for its own requests, which is made with the first one.
@@ -429,21 +447,53 @@ impl Registrar {
         });
     }
 
-    /// Asks for a range of numbers that sessions want, where nothing else is due. What is wrong with one ticket is told to
-    /// those who wait for that one.
-    fn ask_for_range(&mut self) {
-        let Some(meta) = self.fleet.as_ref().map(|(meta, _)| *meta) else { return };
+    /// Asks for a range of numbers that sessions want, where nothing else is due; whether it did. What is wrong with one ticket
+    /// is told to those who wait for that one.
+    fn ask_for_range(&mut self) -> bool {
+        let Some(meta) = self.fleet.as_ref().map(|(meta, _)| *meta) else { return false };
         if !self.shared.tickets.wants() || !self.connect() {
-            return;
+            return false;
         }
-        let Some((held, wanted)) = self.shared.tickets.next_wanted() else { return };
-        self.own
-            .send(Some(held), move |registry| Reply::Range(registry.take_range(&meta, &wanted)));
+        let Some((held, wanted)) = self.shared.tickets.next_wanted() else { return false };
+        self.own.send(Subject::Range(held), move |registry| {
+            Reply::Range(registry.in_fleet(&meta, |keys| ticket::shared::take(keys, &wanted)))
+        });
+        true
+    }
+
+    /// Asks for all shards that this server has, where one may be opened, and nothing else is due.
+    fn ask_for_shards(&mut self) {
+        let shared = self.shared;
+        let Some(meta) = self.fleet.as_ref().map(|(meta, _)| *meta) else { return };
+        let (to_open, now_ms, membership) = {
+            let mut state = shared.lock();
+            let to_open = shared.shards_to_open(&mut state);
+            (to_open, state.trusted_ms(None), state.membership)
+        };
+        let Some(to_open) = to_open.filter(|it| it.due_ms <= now_ms) else { return };
+        let Some(member) = commands::own_member(&membership) else { return };
+        if self.connect() {
+            self.own.send(Subject::Shards(to_open), move |registry| {
+                Reply::Shards(registry.in_fleet(&meta, |keys| shard::had(keys, &member, now_ms)))
+            });
+        }
+    }
+
+    /// The registry says which shards this server has.
+    fn open_shards(&self, ToOpen { basis, asked, due_ms }: &ToOpen<'static>, had: &[Had]) {
+        let Ok(layout) = self.shared.layout() else { return };
+        let mut state = self.shared.lock();
+        for asked in asked {
+            if let Some(had) = had.iter().find(|had| had.number == asked.number) {
+                self.shared.open_confirmed(&mut state, layout, *basis, asked, had);
+            }
+        }
+        state.shards.looked = Some((*basis, *due_ms));
     }
 
     /// The own request on its way has no answer.
     fn end_own(&mut self) {
-        if let Some(Some(held)) = self.own.end() {
+        if let Some(Subject::Range(held)) = self.own.end() {
             self.shared.tickets.answered(held, None);
         }
     }
@@ -471,7 +521,8 @@ impl Registrar {
         let due_boot_ms = match (&self.own.asked, &self.fleet) {
             (Some(asked), _) => asked.boot_ms + timeout_ms,
             (None, Some((_, member))) => {
-                let wanted = if self.shared.tickets.wants() { 0 } else { u64::MAX };
+                let wanted =
+                    if self.shared.tickets.wants() { 0 } else { self.shards_due_boot_ms() };
                 member
                     .next_at_boot_ms()
                     .unwrap_or(u64::MAX)
@@ -484,6 +535,16 @@ impl Registrar {
         Duration::from_millis(due_boot_ms.saturating_sub(boot_ms())).min(LONGEST_WAIT)
     }
 
+    /// When the registry is to be asked for this server's shards.
+    fn shards_due_boot_ms(&self) -> u64 {
+        let mut state = self.shared.lock();
+        let due_ms = self.shared.shards_to_open(&mut state).map(|it| it.due_ms);
+        due_ms.map_or(u64::MAX, |due_ms| {
+            let left_ms = due_ms.saturating_sub(state.trusted_ms(None)).max(0);
+            boot_ms().saturating_add(left_ms.unsigned_abs())
+        })
+    }
+
     /// Waits, and takes note of answers, or of none.
     fn wait(&mut self, patience: Duration) {
         connection::wait(self.bell.as_ref(), patience);
@@ -492,11 +553,18 @@ impl Registrar {
             Some(Ok(Reply::Member(Ok(found)))) => self.answered(found),
             Some(Ok(Reply::Range(Ok(answer)))) => {
                 self.journal.heard_of_range();
-                if let Some(Some(held)) = self.own.end() {
+                if let Some(Subject::Range(held)) = self.own.end() {
                     self.shared.tickets.answered(held, Some(answer));
                 }
             }
-            Some(Ok(Reply::Member(Err(error)) | Reply::Range(Err(error)))) => {
+            Some(Ok(Reply::Shards(Ok(had)))) => {
+                if let Some(Subject::Shards(to_open)) = self.own.end() {
+                    self.open_shards(&to_open, &had);
+                }
+            }
+            Some(Ok(
+                Reply::Member(Err(error)) | Reply::Range(Err(error)) | Reply::Shards(Err(error)),
+            )) => {
                 self.fail((&error).into());
             }
             Some(Err(error)) => self.fail((&KeysError::Store(error)).into()),

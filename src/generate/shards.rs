@@ -4,7 +4,8 @@
 //! the slow path does what it takes, as for the server's own number ([`crate::generate::claim`]).
 //!
 //! A shard is taken in this order: the fleet's registry, if there is one; the file; and only then the place is opened, in a
-//! fleet after a wait, by the first call that finds the registry unchanged. It is given back in the order place, file,
+//! fleet after a wait, if the registry is unchanged then. The registrar opens all places by one look at the registry; a call
+//! that comes first, or finds that the shard has to be written again, asks itself. A shard is given back in the order place, file,
 //! registry. At every point in between, no other server may have it.
 //!
 //! The registry is asked without any lock of shared memory, so a shard may be given back, forgotten or taken again before the
@@ -15,7 +16,7 @@
 //! it has answered, and the reservation's lock while it plans and writes the file.
 
 use id_gen_core::fleet::Number;
-use id_gen_core::fleet::shard::{Member, Outcome, Purpose, Returned, Wanted};
+use id_gen_core::fleet::shard::{Had, Member, Outcome, Purpose, Returned, Wanted};
 use id_gen_core::frontier::{SequenceStart, end_ms, tick_end};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::lead::{LeadLimit, bulk_threshold};
@@ -38,6 +39,7 @@ use crate::os::process::PerProcess;
 use crate::os::tsc::TscStart;
 use crate::os::{clock, test_stream, tsc};
 use crate::pg::{reload, shard_lock};
+use crate::shared::shard_basis::Asked;
 use crate::shared::shard_list::{self, read_file, write_file};
 use crate::shared::shards::{ABOVE_MARGIN_MS, Basis, FileState, PLACES};
 use crate::shared::{SharedState, State};
@@ -297,7 +299,7 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
                 return Ok(());
             }
             // After an error the end of the transaction releases the lock.
-            let asked = Asked::now(shared, number, place);
+            let asked = Asked::now(&mut shared.lock(), number, place);
             // Whoever had the turn before may have taken it, or given it back.
             if let Some(owned) = place.owned() {
                 check_usable(shared, number, &owned)?;
@@ -306,27 +308,15 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
                     // With another number than it had when it took the shard, or by a write without an answer.
                     own(shared, layout, &asked, &given, 0)?;
                 } else {
-                    open_confirmed(shared, layout, &asked, &given);
+                    let Given { basis, first_ms, tag, .. } = given;
+                    let had = Had { number, first_ms, tag };
+                    shared.open_confirmed(&mut shared.lock(), layout, basis, &asked, &had);
                 }
             }
             shard_lock::unlock(number);
             shared.requests.changed.wake_all();
             Ok(())
         }
-    }
-}
-
-/// Opens the place of a shard that the registry says is this server's, if nothing has happened to it since that was asked.
-fn open_confirmed(shared: &SharedState, layout: &Layout, asked: &Asked<'_>, given: &Given) {
-    let mut state = shared.lock();
-    let (place, basis) = (asked.place, Some(given.basis));
-    let Some(owned) = place.owned().filter(|owned| owned.tag == given.tag) else { return };
-    let waits = shared.shard_waits_until_ms(&state, &owned, asked.at_ms).is_some();
-    if state.shard_basis() == basis && place.epoch() == asked.epoch && !waits {
-        state.shards.basis = basis;
-        let first_ms = given.first_ms.max(owned.first_ms);
-        let first = layout.first_position(layout.tick_from(first_ms));
-        shared.open_shard(&mut state, layout, place, first);
     }
 }
 
@@ -392,12 +382,11 @@ fn ask_fleet(
 /// This server as a member of its fleet.
 fn member(shared: &SharedState, layout: &Layout) -> Result<Member, Error> {
     let membership = shared.lock().membership;
-    let (Some(right), Some(nonce)) = (membership.right, membership.nonce) else {
-        shared.check_number(layout)?;
-        return Err(ShardRefusal::NotHolding.into());
-    };
-    let until_ms = membership.acknowledged.map_or(right.until_ms, |(_, until_ms)| until_ms);
-    Ok(commands::member(&right, nonce, until_ms, membership.server_id))
+    if let Some(member) = commands::own_member(&membership) {
+        return Ok(member);
+    }
+    shared.check_number(layout)?;
+    Err(ShardRefusal::NotHolding.into())
 }
 
 /// What came of taking a shard.
@@ -432,7 +421,7 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
         let place = shared.shards().place(number).ok_or(ShardRefusal::Full(PLACES))?;
         (place, state.shard_basis() == Some(Basis::Declared))
     };
-    let asked = Asked::now(shared, number, place);
+    let asked = Asked::now(&mut shared.lock(), number, place);
     let given = if declared {
         Given { basis: Basis::Declared, first_ms: i64::MIN, is_taken: false, tag: 0 }
     } else {
@@ -455,24 +444,6 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
     let usable_ms = own(shared, layout, &asked, &given, above_end)?;
     shard_lock::unlock(number);
     Ok(Taken { other_number, usable_ms })
-}
-
-/// A shard whose registry is asked.
-struct Asked<'a> {
-    number: Number,
-    place: &'a Place,
-    /// The place's epoch then.
-    epoch: u32,
-    /// Unix millisecond, by the trusted clock.
-    at_ms: i64,
-}
-
-impl<'a> Asked<'a> {
-    /// A question that is asked after this.
-    fn now(shared: &SharedState, number: Number, place: &'a Place) -> Asked<'a> {
-        let mut state = shared.lock();
-        Asked { number, place, epoch: place.epoch(), at_ms: state.trusted_ms(None) }
-    }
 }
 
 /// Writes down that this server has a shard, above a position, and opens it where it can be used at once. Returns from which
@@ -527,6 +498,10 @@ fn own(
     }
     // If the number has become the server's own meanwhile, that makes no IDs from here on.
     shared.put_shards(&mut state);
+    if waits_until_ms.is_some() {
+        // It asks at the end of the wait.
+        shared.registrar.wake();
+    }
     Ok(waits_until_ms.unwrap_or(now_ms).max(owned.first_ms - i64::from(max_lead_ms)))
 }
 

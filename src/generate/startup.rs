@@ -143,6 +143,8 @@ pub fn start(
     state.put_allocator(allocator);
     shared.shards().ceiling().raise(allocator.reserved_end());
     shared.put_shards(&mut state);
+    // It asks which shards this server has.
+    shared.registrar.wake();
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
     let ready_ms = first_ms.saturating_sub(max_lead_ms.into());
     Ok(Some(Started { first_ms, ready_ms, reserved_until_ms, reset_copy }))

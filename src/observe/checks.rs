@@ -456,6 +456,14 @@ fn shards(on: &CheckedServer) -> CheckResult {
         if let Some(refusal) = on.shared.shards().in_use().find_map(not_yet) {
             return CheckResult::failing(&refusal.into());
         }
+        if let Some(Number { worker, .. }) = on.shared.refused_shard(&on.shared.lock()) {
+            return Wrong(
+                format!(
+                    "shard {worker} is not this server's, or not yet, according to the registry"
+                ),
+                format!("To see the reason and the remedy: SELECT snowflake_next({worker});"),
+            );
+        }
     }
     Fine(format!("this server has {}", counted(owned.len() as u64, "shard")))
 }

@@ -23,7 +23,7 @@ mod counters;
 mod membership;
 pub mod memory;
 pub mod requests;
-mod shard_basis;
+pub mod shard_basis;
 pub mod shard_list;
 pub mod shards;
 mod slot;

@@ -6,6 +6,7 @@
 //! **Locking.** Places are opened, closed, lowered and given away under the lock of the state.
 
 use id_gen_core::fleet::Number;
+use id_gen_core::fleet::shard::Had;
 use id_gen_core::frontier::{end_ms, tick_end};
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
@@ -16,6 +17,37 @@ use id_gen_core::shards::{Owned, Place};
 use crate::error::shards::ShardRefusal;
 use crate::shared::shards::{Basis, FileState};
 use crate::shared::state::{SharedState, State};
+
+/// Shards of a fleet that an answer of the registry may open.
+#[derive(Debug)]
+pub struct ToOpen<'a> {
+    /// On which basis.
+    pub basis: Basis,
+    /// When the registry is to be asked: now, or at the end of a wait.
+    pub due_ms: i64,
+    /// Those that are waited with no longer.
+    pub asked: Vec<Asked<'a>>,
+}
+
+/// A shard that the registry is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Which one.
+    pub number: Number,
+    /// Its place.
+    pub place: &'a Place,
+    /// The place's epoch when it is asked.
+    pub epoch: u32,
+    /// Unix millisecond before it is asked, by the trusted clock.
+    pub at_ms: i64,
+}
+
+impl<'a> Asked<'a> {
+    /// A question that is asked after this.
+    pub fn now(state: &mut State, number: Number, place: &'a Place) -> Asked<'a> {
+        Asked { number, place, epoch: place.epoch(), at_ms: state.trusted_ms(None) }
+    }
+}
 
 impl State {
     /// The basis on which this server could have shards now; `None` while its fleet has not acknowledged its number.
@@ -95,6 +127,69 @@ impl SharedState {
     pub fn shard_waits_until_ms(&self, state: &State, owned: &Owned, at_ms: i64) -> Option<i64> {
         let until_ms = owned.since_ms.saturating_add_unsigned(state.membership.shard_wait_ms);
         (owned.in_fleet && at_ms < until_ms).then_some(until_ms)
+    }
+
+    /// The shards that an answer of the registry may open, if it is to be asked for all of them now, and when: on this basis it
+    /// was not, or not since the wait with one of them ended.
+    pub fn shards_to_open(&self, state: &mut State) -> Option<ToOpen<'_>> {
+        let basis = state.shard_basis().filter(|basis| *basis != Basis::Declared)?;
+        if state.allocator.is_none() || state.shards.file != FileState::Read {
+            return None;
+        }
+        let now_ms = state.trusted_ms(None);
+        let looked_ms = match state.shards.looked {
+            Some((looked, at_ms)) if looked == basis => at_ms,
+            _ => i64::MIN,
+        };
+        let closed =
+            |place: &&Place| !place.is_open() && place.owned().is_some_and(|it| it.tag != 0);
+        let mut found = ToOpen { basis, due_ms: i64::MAX, asked: Vec::new() };
+        for place in self.shards().in_use().filter(closed) {
+            let (Some(number), Some(owned)) = (place.number(), place.owned()) else { continue };
+            let until_ms = owned.since_ms.saturating_add_unsigned(state.membership.shard_wait_ms);
+            if until_ms > now_ms {
+                found.due_ms = found.due_ms.min(until_ms);
+                continue;
+            }
+            if until_ms > looked_ms {
+                found.due_ms = now_ms;
+            }
+            found.asked.push(Asked::now(state, number, place));
+        }
+        (found.due_ms < i64::MAX).then_some(found)
+    }
+
+    /// A shard of this server's list that the registry did not say is this server's, when it was asked for all of them.
+    pub fn refused_shard(&self, state: &State) -> Option<Number> {
+        let (basis, looked_ms) = state.shards.looked?;
+        let refused = |place: &&Place| {
+            let is_over = |owned: Owned| {
+                owned.in_fleet && self.shard_waits_until_ms(state, &owned, looked_ms).is_none()
+            };
+            !place.is_open() && place.owned().is_some_and(is_over)
+        };
+        let place = self.shards().in_use().find(refused)?;
+        (state.shard_basis() == Some(basis)).then(|| place.number())?
+    }
+
+    /// Opens the place of a shard that the registry says is this server's, if nothing has happened to it since that was asked.
+    pub fn open_confirmed(
+        &self,
+        state: &mut State,
+        layout: &Layout,
+        basis: Basis,
+        asked: &Asked<'_>,
+        had: &Had,
+    ) {
+        let place = asked.place;
+        let Some(owned) = place.owned().filter(|owned| owned.tag == had.tag) else { return };
+        let waits = self.shard_waits_until_ms(state, &owned, asked.at_ms).is_some();
+        if state.shard_basis() == Some(basis) && place.epoch() == asked.epoch && !waits {
+            state.shards.basis = Some(basis);
+            let first_ms = had.first_ms.max(owned.first_ms);
+            let first = layout.first_position(layout.tick_from(first_ms));
+            self.open_shard(state, layout, place, first);
+        }
     }
 
     /// Waits no longer with shards that were just taken: an administrator says that the registry was not restored.

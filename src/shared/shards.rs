@@ -75,6 +75,9 @@ pub struct ShardState {
     /// Below this are the IDs of all shards that were forgotten with a file that could not be used: whatever number becomes
     /// this server's own may have been one of them.
     pub forgotten_end: u64,
+    /// On which basis the registry was asked last for all shards of this server, and at which Unix millisecond. A place that could
+    /// have been opened by the answer and is closed is of a shard that this server does not have.
+    pub looked: Option<(Basis, i64)>,
     /// Whether the last write of the file failed, so that it may say other than the places: it is to be written again.
     pub unwritten: bool,
 }
@@ -88,6 +91,7 @@ impl ShardState {
         trusted_number: None,
         start: 0,
         forgotten_end: 0,
+        looked: None,
         unwritten: false,
     };
 }

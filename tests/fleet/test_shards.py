@@ -161,12 +161,16 @@ def test_a_late_answer_opens_no_shard_that_was_given_back(apart: tuple[Way, Clus
     with Cluster("second", conf=conf) as second:
         second.psql("CREATE EXTENSION id_gen")
         await_number(second)
-        with late_answer(way, server, f"SELECT snowflake_next({SHARD})") as (delayed, late):
+        server.stop()
+        with way.delaying_a_shard() as delayed:
+            # The registrar asks for all shards.
+            server.start()
+            server.poll_until("SELECT snowflake_next() > 0")
+            delayed.await_it()
             release(server, SHARD)
             take(second, SHARD, above=None)
             next_of(second, SHARD)
             delayed.deliver()
-            assert error_of(late).sqlstate == UNREACHABLE
         assert refused(server, SHARD).message == f"this server does not have shard {SHARD}"
         next_of(second, SHARD)
 
@@ -368,13 +372,33 @@ def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> N
     assert first.psql("SELECT state, assigned_by FROM id_gen_stat_shards") == "open|registry"
 
 
-def test_a_restart_opens_a_shard_without_a_write(etcd: Etcd, fleet: str, first: Cluster) -> None:
+def test_a_restart_opens_all_shards_without_a_write(etcd: Etcd, fleet: str, first: Cluster) -> None:
     await_number(first)
-    take(first, SHARD, above=None)
+    shards = range(SHARD, SHARD + 100)
+    are_open = f"SELECT count(*) = {len(shards)} FROM id_gen_stat_shards WHERE state = 'open'"
+    for shard in shards:
+        first.psql(f"SELECT id_gen_shard_take({shard})")
+    # Nobody calls for an ID of any.
+    first.poll_until(are_open)
+    written = etcd.history(f"/id_gen/{name_of(fleet)}/s/")
     first.restart()
-    await_holding(first)
-    next_of(first, SHARD)
-    assert len(etcd.history(f"/id_gen/{name_of(fleet)}/s/")) == 1
+    await_number(first)
+    first.poll_until(are_open)
+    assert checks(first)["shards"].status == "ok"
+    assert etcd.history(f"/id_gen/{name_of(fleet)}/s/") == written
+    assert len(written) == len(shards)
+
+
+def test_the_check_tells_of_a_shard_that_another_server_has_by_now(first: Cluster, second: Cluster) -> None:
+    take(first, SHARD, above=None)
+    first.psql(f"SELECT id_gen_fleet_release({number_of(first)})")
+    second.poll_until(f"SELECT id_gen_shard_take({SHARD}) IS NOT NULL")
+    await_number(first)
+    first.wait_until(lambda: checks(first)["shards"].status == "error", "in error")
+    assert f"snowflake_next({SHARD});" in (checks(first)["shards"].remedy or "")
+    assert "Release it there" in (refused(first, SHARD).hint or "")
+    release(first, SHARD)
+    assert checks(first)["shards"].status == "ok"
 
 
 def test_of_many_sessions_that_find_a_shard_closed_one_asks(etcd: Etcd, fleet: str, first: Cluster) -> None:

@@ -223,6 +223,47 @@ fn known<S: Store>(keys: &mut Keys<S>, member: &Member) -> Result<Option<Grant>,
     }))
 }
 
+/// A shard that the registry says is a member's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Had {
+    /// Which one.
+    pub number: Number,
+    /// As in [`Outcome::Has`].
+    pub first_ms: i64,
+    /// The same.
+    pub tag: u32,
+}
+
+/// All shards that a member has with the number that it has. None of them where the registry does not know the member as it
+/// knows itself.
+///
+/// # Errors
+/// If the registry has no answer.
+pub fn had<S: Store>(
+    keys: &mut Keys<S>,
+    member: &Member,
+    now_ms: i64,
+) -> Result<Vec<Had>, KeysError> {
+    let values = list(keys)?;
+    // Afterwards, as in [`take`].
+    if known(keys, member)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let floor = keys.floor()?;
+    let floor_ms = keys.meta().terms.believable_ms(floor_of(floor.as_deref()), now_ms);
+    let had = |(number, value): (Number, Option<ShardValue>)| {
+        let value = value.filter(|value| is_had(value, member))?;
+        let first_ms = value.above_ms.max(member.first_ms).max(floor_ms);
+        Some(Had { number, first_ms, tag: value.short_tag() })
+    };
+    Ok(values.into_iter().filter_map(had).collect())
+}
+
+/// Whether a shard is a member's, with the number that it has.
+fn is_had(value: &ShardValue, member: &Member) -> bool {
+    value.held && value.is_of(&member.holder) && value.member() == member.number
+}
+
 /// Gets a shard for a member; with a random tag for each try.
 ///
 /// # Errors
@@ -248,11 +289,7 @@ pub fn take<S: Store>(
         let floor = keys.floor()?;
         let floor_ms = keys.meta().terms.believable_ms(floor_of(floor.as_deref()), now_ms);
         let has = |value: &&ShardValue| {
-            acknowledged != 0
-                && value.short_tag() == acknowledged
-                && value.held
-                && value.is_of(&member.holder)
-                && value.member() == member.number
+            acknowledged != 0 && value.short_tag() == acknowledged && is_had(value, member)
         };
         let had = value.as_ref().filter(has);
         let is_had = had.is_some();
