@@ -40,7 +40,7 @@ impl Holding {
 /// What the file says of one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which one.
+    /// The number of the shard, with its datacenter.
     pub number: Number,
     /// Whether the server has it.
     pub holding: Holding,

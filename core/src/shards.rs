@@ -113,7 +113,7 @@ pub struct Place {
     sampled: [AtomicU32; 2],
     /// How often the place was closed.
     epoch: AtomicU32,
-    /// [`Owned::tag`].
+    /// The tag of the registry's value ([`Owned::tag`]).
     tag: AtomicU32,
     /// Since when this server has the shard, in Unix milliseconds, and in the lowest bit whether its fleet says so; zero if
     /// it does not have it.

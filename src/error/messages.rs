@@ -229,9 +229,9 @@ pub enum Reason {
     Renewed(Number),
     /// The registry that was named is not this server's.
     NotThisRegistry {
-        /// The one that was named.
+        /// The registry that the statement names.
         name: String,
-        /// The one that it has.
+        /// The registry that this server asks.
         found: String,
     },
     /// The wall clock is behind what this server trusts.

@@ -86,13 +86,13 @@ pub enum ShardRefusal {
         /// Unix millisecond at which it will have run out.
         until_ms: i64,
     },
-    /// The same, where it is to be given back. This server does not have it any more.
+    /// This server has given it up, and took it with another worker ID, whose grant has not run out: the registry says so later.
     NotReleased {
         /// The shard's number.
         number: Number,
-        /// That worker ID.
+        /// The other worker ID.
         worker: u32,
-        /// Unix millisecond at which it will have run out.
+        /// Unix millisecond at which the grant of that will have run out.
         until_ms: i64,
     },
     /// Another member of the fleet has it.

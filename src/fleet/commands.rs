@@ -20,7 +20,7 @@ use crate::fleet::numbers;
 use crate::fleet::queue::{self, ask};
 use crate::os::{clock, random};
 use crate::settings;
-use crate::shared::{Membership, State, memory};
+use crate::shared::{State, memory};
 
 /// How often a release is tried where the holder renews its grant between the reading and the writing.
 const TRIES: usize = 20;
@@ -191,16 +191,6 @@ pub fn end_wait() -> Result<Option<i64>, Error> {
 
 fn first_ms(state: &State) -> Option<i64> {
     Some(state.membership.right?.first_ms)
-}
-
-/// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, the bound that was
-/// acknowledged last, and who it is. `None` if it has no number.
-pub fn own_member(membership: &Membership) -> Option<Member> {
-    let (right, nonce) = (membership.right?, membership.nonce?);
-    let until_ms = membership.acknowledged.map_or(right.until_ms, |(_, until_ms)| until_ms);
-    let Right { number, first_ms, .. } = right;
-    let holder = numbers::holder(membership.server_id);
-    Some(Member { number, nonce, until_ms, first_ms, holder })
 }
 
 /// Asks for a shard for this server.

@@ -108,3 +108,13 @@ fn host_name() -> String {
     let name = CStr::from_bytes_until_nul(&bytes).ok().filter(|_| found);
     name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
+
+/// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, the bound that was
+/// acknowledged last, and who it is. `None` if it has no number.
+pub fn own_member(membership: &Membership) -> Option<Member> {
+    let (right, nonce) = (membership.right?, membership.nonce?);
+    let until_ms = membership.acknowledged.map_or(right.until_ms, |(_, until_ms)| until_ms);
+    let Right { number, first_ms, .. } = right;
+    let holder = holder(membership.server_id);
+    Some(Member { number, nonce, until_ms, first_ms, holder })
+}

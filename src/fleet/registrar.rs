@@ -27,7 +27,6 @@ use pgrx::prelude::*;
 use crate::durable::{self, number_file};
 use crate::error::Error;
 use crate::error::fleet::{Trouble, TroubleKind};
-use crate::fleet::commands;
 use crate::fleet::connection::{self, Bell, Connection, Found, Registry};
 use crate::fleet::journal::{self, Journal};
 use crate::fleet::numbers;
@@ -471,7 +470,7 @@ impl Registrar {
             (to_open, state.trusted_ms(None), state.membership)
         };
         let Some(to_open) = to_open.filter(|it| it.due_ms <= now_ms) else { return };
-        let Some(member) = commands::own_member(&membership) else { return };
+        let Some(member) = numbers::own_member(&membership) else { return };
         if self.connect() {
             self.own.send(Subject::Shards(to_open), move |registry| {
                 Reply::Shards(registry.in_fleet(&meta, |keys| shard::had(keys, &member, now_ms)))

@@ -31,7 +31,7 @@ use crate::durable;
 use crate::durable::shard_file::{self, Found};
 use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason};
-use crate::fleet::{commands, queue};
+use crate::fleet::{commands, numbers, queue};
 use crate::generate::backend::{self, Backend};
 use crate::generate::wait::Wait;
 use crate::generate::{clocks, keeper, reserve, startup, test_server};
@@ -343,7 +343,7 @@ struct Given {
     first_ms: i64,
     /// Whether it did not have it before.
     is_taken: bool,
-    /// [`Owned::tag`].
+    /// The tag of the registry's value, as it is written down ([`Owned::tag`]).
     tag: u32,
 }
 
@@ -382,7 +382,7 @@ fn ask_fleet(
 /// This server as a member of its fleet.
 fn member(shared: &SharedState, layout: &Layout) -> Result<Member, Error> {
     let membership = shared.lock().membership;
-    if let Some(member) = commands::own_member(&membership) {
+    if let Some(member) = numbers::own_member(&membership) {
         return Ok(member);
     }
     shared.check_number(layout)?;

@@ -21,24 +21,24 @@ use crate::shared::state::{SharedState, State};
 /// Shards of a fleet that an answer of the registry may open.
 #[derive(Debug)]
 pub struct ToOpen<'a> {
-    /// On which basis.
+    /// The basis on which this server can have shards.
     pub basis: Basis,
-    /// When the registry is to be asked: now, or at the end of a wait.
+    /// Unix millisecond at which the registry is to be asked, such as the end of a wait.
     pub due_ms: i64,
-    /// Those that are waited with no longer.
+    /// The shards whose wait is over.
     pub asked: Vec<Asked<'a>>,
 }
 
 /// A shard that the registry is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// Which one.
+    /// The number of the shard.
     pub number: Number,
-    /// Its place.
+    /// The place in shared memory that has its position.
     pub place: &'a Place,
-    /// The place's epoch when it is asked.
+    /// [`Place::epoch`] before the question.
     pub epoch: u32,
-    /// Unix millisecond before it is asked, by the trusted clock.
+    /// Unix millisecond before the question, by the trusted clock.
     pub at_ms: i64,
 }
 

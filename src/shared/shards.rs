@@ -75,8 +75,8 @@ pub struct ShardState {
     /// Below this are the IDs of all shards that were forgotten with a file that could not be used: whatever number becomes
     /// this server's own may have been one of them.
     pub forgotten_end: u64,
-    /// On which basis the registry was asked last for all shards of this server, and at which Unix millisecond. A place that could
-    /// have been opened by the answer and is closed is of a shard that this server does not have.
+    /// The basis on which the registry was asked last for all shards of this server, and the Unix millisecond. A place that its
+    /// answer could have opened and that is closed is of a shard that this server does not have.
     pub looked: Option<(Basis, i64)>,
     /// Whether the last write of the file failed, so that it may say other than the places: it is to be written again.
     pub unwritten: bool,

@@ -30,9 +30,9 @@ use crate::fleet::values::ValueKind;
 pub struct ShardValue {
     /// Whether a member has it.
     pub held: bool,
-    /// The number that the server had which has it or had it last, when it got it.
+    /// The datacenter ID of the server that has it or had it last, when it got it.
     pub datacenter: u32,
-    /// The same.
+    /// The worker ID of that server, at that time.
     pub worker: u32,
     /// [`Holder::server_id`] of that server, in hexadecimal digits; empty in a value of a version that did not have them.
     #[serde(default)]
@@ -108,7 +108,7 @@ pub enum Purpose {
     Confirm,
 }
 
-/// What it asks for.
+/// The request of a member for a shard.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The reason that it asks.
@@ -127,14 +127,14 @@ impl Wanted {
     }
 }
 
-/// What came of it.
+/// The result of such a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It has the shard, as it had before, and makes no ID of an earlier Unix millisecond.
     Has {
-        /// That one.
+        /// Unix millisecond of its first ID, at the earliest.
         first_ms: i64,
-        /// The tag of the value, for [`Wanted::acknowledged`].
+        /// The tag of the registry's value, for [`Wanted::acknowledged`].
         tag: u32,
     },
     /// It has the shard from now on, and makes no ID of an earlier Unix millisecond. It waits for [`Terms::discovery_ms`] before
@@ -226,11 +226,11 @@ fn known<S: Store>(keys: &mut Keys<S>, member: &Member) -> Result<Option<Grant>,
 /// A shard that the registry says is a member's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Had {
-    /// Which one.
+    /// The number of the shard, with its datacenter.
     pub number: Number,
-    /// As in [`Outcome::Has`].
+    /// Unix millisecond of its first ID, at the earliest.
     pub first_ms: i64,
-    /// The same.
+    /// The tag of its value, for [`Wanted::acknowledged`].
     pub tag: u32,
 }
 
@@ -451,14 +451,14 @@ pub fn lower<S: Store>(
     Ok(Lowered::Contended)
 }
 
-/// What came of giving a shard back.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returned {
     /// The member had it, and has it no more.
     Done,
     /// The member did not have it.
     NotHad,
-    /// As [`Outcome::NotHolding`].
+    /// The registry does not know the member as it knows itself.
     NotHolding,
     /// As [`Outcome::NotOver`].
     NotOver {

@@ -258,9 +258,9 @@ pub enum KeysError {
     /// The fleet was made in another registry, and this one may be a copy of that. Nothing was written.
     #[error("registry \"{found}\" answered, and the fleet belongs to registry \"{own}\"")]
     OtherRegistry {
-        /// The one that the fleet names ([`Store::identity`]).
+        /// [`Store::identity`] of the registry that the fleet names.
         own: String,
-        /// The one that answered.
+        /// [`Store::identity`] of the registry that answered.
         found: String,
     },
     /// A value that is none of ours. Nothing was written.
@@ -506,7 +506,7 @@ fn floor_key(prefix: &str) -> String {
     format!("{prefix}floor")
 }
 
-/// What a floor becomes that an administrator sets.
+/// The floor that replaces another one, where an administrator sets it.
 fn repaired_ms(current_ms: i64, floor_ms: i64, terms: &Terms) -> i64 {
     let highest_ms = floor_ms.saturating_add(terms.clock_difference_ms.into());
     if current_ms > highest_ms { highest_ms } else { current_ms.max(floor_ms) }
