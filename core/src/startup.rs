@@ -528,8 +528,6 @@ pub struct Granted {
     pub number: Number,
     /// No ID of an earlier Unix millisecond: that is above all that any member made with the number.
     pub first_ms: i64,
-    /// Whether an administrator assigned the number, too.
-    pub is_typed: bool,
 }
 
 /// The start point of a number that a fleet's registry granted. No member made IDs above it, so neither clocks nor files have
@@ -550,14 +548,11 @@ pub fn granted_start_point(
     let record = stored.record();
     let before = record.map_or_else(|| above_clocks(context), |record| after(record, context));
     let replayed_ms = replayed_ms(record, context).unwrap_or(i64::MIN);
-    let before_ms = match granted.is_typed {
-        _ if was_assigned(record, context, granted.number) => {
-            above_all_sources(before, record, context).first_ms
-        }
-        // The log may name a later number of that server.
-        true => replayed_ms,
-        // Nobody has made IDs with this number. A bound that is out of reach of the clock is of a wrong clock, and binds nobody.
-        false => replayed_ms.min(above_clocks(context).first_ms),
+    let before_ms = if was_assigned(record, context, granted.number) {
+        above_all_sources(before, record, context).first_ms
+    } else {
+        // The log names the last number of that server; it may have had this one before.
+        replayed_ms
     };
     let first_ms = granted.first_ms.max(before_ms);
     let reserved_ms = stored.reserved_until_ms().unwrap_or(i64::MIN);

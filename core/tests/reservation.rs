@@ -1023,7 +1023,7 @@ fn a_limited_right_to_a_number_caps_the_reservation() {
 }
 
 fn granted(worker: u32, first_ms: i64) -> Granted {
-    Granted { number: Number { worker, ..NUMBER }, first_ms, is_typed: false }
+    Granted { number: Number { worker, ..NUMBER }, first_ms }
 }
 
 #[test]
@@ -1066,17 +1066,16 @@ fn a_granted_number_starts_above_what_the_primary_made_with_it() {
     let by_file = |worker| start(&stored, &promoted, granted(worker, NOW_MS));
     assert_eq!((by_file(7), by_file(8)), (reach_ms.max(record().until_ms), NOW_MS));
     let replayed = logged_later(far_ms);
-    let logged = StartupContext { replayed, ..promoted };
-    let by_log = |context| [7, 8].map(|it| start(&StoredRecord::Absent, context, granted(it, 0)));
-    assert_eq!(by_log(&logged), [far_ms, reach_ms], "another number goes by the clock");
-    // If a registry granted it to the primary, it knows how far that went.
-    let bound = Bound { claim: Claim::Granted, ..bound(far_ms) };
-    let replayed = replayed.map(|it| Replayed { bound, ..it });
-    let by_grant = StartupContext { replayed, ..logged };
-    assert_eq!(by_log(&by_grant), [reach_ms; 2]);
-    // An administrator assigned it here: the log may name a later number of the primary.
-    let typed = Granted { is_typed: true, ..granted(8, NOW_MS) };
-    assert_eq!(start(&stored, &logged, typed), far_ms);
+    // The log names the last number of the primary, which may have had another one before.
+    for claim in [Claim::Assigned, Claim::Granted, Claim::Accepted] {
+        let bound = Bound { claim, ..bound(far_ms) };
+        let replayed = replayed.map(|it| Replayed { bound, ..it });
+        let logged = StartupContext { replayed, ..promoted };
+        for worker in [7, 8] {
+            assert_eq!(start(&StoredRecord::Absent, &logged, granted(worker, 0)), far_ms);
+        }
+        assert_eq!(start(&stored, &logged, granted(8, NOW_MS)), far_ms);
+    }
 }
 
 /// The file was written before its original changed the layout.

@@ -926,7 +926,7 @@ fn startup_message(error: &StartupError, layout: &Layout, accept_layout: &str) -
             "id_gen.layout was changed to one with lower snowflakes",
         )
         .detail(format!(
-            "This server may have issued IDs up to {highest_old} with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
+            "IDs up to {highest_old} may have been generated with layout \"{old}\"; the next one with layout \"{layout}\" would be {lowest_new}."
         ))
         .hint(format!("To keep the previous layout, restart with: ALTER SYSTEM SET id_gen.layout = '{old}'; If no IDs of the previous layout are stored, a superuser can {accept_layout}")),
     }

@@ -257,7 +257,6 @@ fn undecided_start(
 /// What this server makes IDs with.
 struct OwnNumber {
     identity: Identity,
-    is_typed: bool,
     /// As [`Right::others_ms`](id_gen_core::fleet::Right::others_ms).
     others_ms: i64,
 }
@@ -265,7 +264,7 @@ struct OwnNumber {
 impl OwnNumber {
     fn of(state: &State) -> OwnNumber {
         let others_ms = state.membership.right.map_or(i64::MIN, |right| right.others_ms);
-        OwnNumber { identity: state.identity, is_typed: state.has_typed_number(), others_ms }
+        OwnNumber { identity: state.identity, others_ms }
     }
 
     fn assignment(&self) -> Assignment {
@@ -289,7 +288,7 @@ fn start_point(
     stored: &StoredRecord,
     unreadable: Option<Error>,
     context: &StartupContext,
-    &OwnNumber { identity, is_typed, others_ms }: &OwnNumber,
+    &OwnNumber { identity, others_ms }: &OwnNumber,
     old: Option<&Allocator>,
     decision: Decision,
 ) -> Result<StartPoint, Error> {
@@ -317,7 +316,7 @@ fn start_point(
     let context = &context;
     let start = match identity.first_ms.zip(identity.number()) {
         Some((first_ms, number)) => {
-            startup::granted_start_point(&stored, context, Granted { number, first_ms, is_typed })
+            startup::granted_start_point(&stored, context, Granted { number, first_ms })
         }
         None => startup::start_point(&stored, context),
     };

@@ -415,11 +415,6 @@ impl State {
         self.typed.number()
     }
 
-    /// Whether its number is the one that is typed, which another server may have had before the registry knew of it.
-    pub fn has_typed_number(&self) -> bool {
-        self.identity.same_node(&self.typed)
-    }
-
     /// The Unix millisecond of the first ID with a granted number, as long as none was made.
     pub fn not_begun(&self, layout: &Layout) -> Option<Reason> {
         self.not_begun_of(layout, self.allocator.as_ref()?)

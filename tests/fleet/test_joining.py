@@ -164,6 +164,34 @@ def test_what_the_primary_made_of_a_standby_that_gets_its_number(etcd: Etcd, fle
                 assert first > last
 
 
+def test_what_the_primary_made_with_its_worker_id_of_before(etcd: Etcd, fleet: str) -> None:
+    """The log of the primary, which is in no fleet, names only its last worker ID."""
+    with Cluster("primary", conf=typed_conf().replace("= 9", "= 10")) as primary:
+        primary.psql("CREATE EXTENSION id_gen")
+        next_id(primary)
+        with Cluster("standby", standby_of=primary) as standby:
+            standby.append_conf(f"{fleet}id_gen.registry = '{etcd.endpoints}'\nid_gen.max_lead = 0\n")
+            standby.append_conf("id_gen.worker_id = -1\nid_gen.worker_id_range = '9'\n")
+            standby.restart()
+            await_holding(standby)
+            set_worker_id(primary, 9)
+            last = int(primary.psql(array_of(LEAD_SECONDS * 1000)))
+            set_worker_id(primary, 10)
+            primary.psql("CREATE TABLE committed ()")
+            primary.wait_for_catchup(standby)
+            primary.stop("immediate")
+            standby.promote()
+            first = await_id(standby)
+            assert standby.psql(f"SELECT worker_id FROM snowflake_parse({first})") == "9"
+            assert first > last
+
+
+def set_worker_id(cluster: Cluster, worker_id: int) -> None:
+    """Returns when the server generates with it."""
+    change(cluster, "worker_id", worker_id)
+    cluster.poll_until("SELECT worker_id FROM snowflake_parse(snowflake_next())", expected=str(worker_id))
+
+
 def test_a_number_typed_while_the_registry_was_lost(etcd: Etcd, fleet: str) -> None:
     with Cluster("back", conf=member_conf(etcd.endpoints, f"{fleet}id_gen.worker_id_range = '9'")) as back:
         back.psql("CREATE EXTENSION id_gen")
