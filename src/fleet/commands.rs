@@ -6,7 +6,7 @@ use std::time::Duration;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::shard::{self, Member, Outcome, Returned, ShardValue, Wanted};
 use id_gen_core::fleet::store::{Keys, KeysError};
-use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Right, Terms};
+use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Terms};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::Originals;
 use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};

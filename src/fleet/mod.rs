@@ -15,7 +15,7 @@ pub mod commands;
 mod connection;
 mod driver;
 mod journal;
-mod numbers;
+pub mod numbers;
 pub mod queue;
 pub mod registrar;
 mod store;

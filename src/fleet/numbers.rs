@@ -2,9 +2,10 @@
 
 use std::ffi::CStr;
 
-use id_gen_core::fleet::Number;
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Numbers;
+use id_gen_core::fleet::shard::Member;
+use id_gen_core::fleet::{Number, Right};
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::Originals;
@@ -14,7 +15,7 @@ use crate::durable::{self, replicated};
 use crate::error::Error;
 use crate::error::fleet::COPIED_SERVER;
 use crate::pg::server;
-use crate::shared::SharedState;
+use crate::shared::{Membership, SharedState};
 
 /// The numbers that the settings allow: the one that is typed, or those of `id_gen.worker_id_range`, or all that the layout
 /// has; without those that servers outside of the fleet may have.
