@@ -156,7 +156,7 @@ impl Trouble {
             TroubleKind::NoFleet => (
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "the registry does not have this server's fleet",
-                "To check the name: SHOW id_gen.fleet_name; If servers were in the fleet before, restore the registry from its backup. For a new fleet, a superuser can run: SELECT id_gen_fleet_create();".to_owned(),
+                "To check the address and the name: SHOW id_gen.registry; SHOW id_gen.fleet_name; If servers were in the fleet before, correct these, or restore the registry from its backup. For a new fleet, a superuser can run: SELECT id_gen_fleet_create();".to_owned(),
             ),
             TroubleKind::OtherRegistry => (
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

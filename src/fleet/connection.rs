@@ -40,6 +40,8 @@ pub struct Registry {
 pub struct Found {
     /// The fleet.
     pub meta: Meta,
+    /// The registry that it belongs to ([`Keys::registry`]).
+    pub registry: Option<String>,
     /// The answer, if the request was made.
     pub answer: Option<Answer>,
     /// What endangers the registry.
@@ -104,7 +106,7 @@ impl Registry {
     pub fn ask(&mut self, request: Option<(Request, Meta)>) -> Result<Found, KeysError> {
         let until_weakness = self.until_weakness.checked_sub(1);
         let keys = self.fleet()?;
-        let meta = *keys.meta();
+        let (meta, named) = (*keys.meta(), keys.registry());
         let answer = match request {
             Some((request, expected)) if expected == meta => ask(keys, &request).map(Some),
             _ => Ok(None),
@@ -120,7 +122,7 @@ impl Registry {
             // A store that does not tell has answered all the same.
             self.weakness = store.weakness().unwrap_or_default();
         }
-        Ok(Found { meta, answer, weakness: self.weakness.clone() })
+        Ok(Found { meta, registry: named, answer, weakness: self.weakness.clone() })
     }
 
     /// Does something in the fleet, if it is the one that the server expects.

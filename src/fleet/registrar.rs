@@ -14,7 +14,7 @@ use std::time::Duration;
 use id_gen_core::clock::ClockMonitor;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::shard::{self, Had};
-use id_gen_core::fleet::store::{KeysError, StoreError, StoreErrorKind};
+use id_gen_core::fleet::store::{KeysError, RESTORED, StoreError, StoreErrorKind};
 use id_gen_core::fleet::wire::{self, Seen};
 use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::startup::StoredRecord;
@@ -215,6 +215,8 @@ struct Registrar {
     seen: Seen,
     /// The fleet, and this server's place in it, as soon as the registry has told of it.
     fleet: Option<(Meta, Member)>,
+    /// The registry that the fleet belongs to, if it names one.
+    registry: Option<String>,
     /// Answers that sessions have not read to their end.
     answers: Vec<PartlyGiven>,
     not_before_boot_ms: u64,
@@ -253,6 +255,7 @@ impl Registrar {
             sessions: Line::new(),
             seen: Seen::default(),
             fleet: None,
+            registry: None,
             answers: Vec::new(),
             not_before_boot_ms: 0,
             reserved_ms: reserved_ms.unwrap_or(i64::MIN),
@@ -581,8 +584,17 @@ impl Registrar {
         }
     }
 
-    fn answered(&mut self, Found { meta, answer, weakness }: Found) {
+    fn answered(&mut self, Found { meta, registry, answer, weakness }: Found) {
         self.journal.heard(weakness);
+        let is_moved = self.registry.is_some() && registry != self.registry;
+        self.registry = registry;
+        if is_moved {
+            // To another registry, with the state that it had at some time.
+            self.own.end();
+            self.doubt_registry();
+            self.write();
+            return;
+        }
         let took_ns =
             journal::since_ns(self.own.asked.take().map_or_else(boot_ms, |asked| asked.boot_ms));
         let local = self.local();
@@ -680,15 +692,23 @@ impl Registrar {
         }
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
-            if is_other {
-                member.doubt_registry();
-                // It may have forgotten who has these.
-                self.shared.tickets.drop_all();
-            }
+        }
+        // A fleet that names its registry gives nothing in another one, nor believes anything that this says.
+        if is_other && (self.registry.is_none() || trouble.detail.as_str().contains(RESTORED)) {
+            self.doubt_registry();
         }
         self.pause();
         self.journal.failed(trouble);
         self.write();
+    }
+
+    /// The registry may have forgotten what it acknowledged, here and to others.
+    fn doubt_registry(&mut self) {
+        if let Some((_, member)) = &mut self.fleet {
+            member.unanswered();
+            member.doubt_registry();
+            self.shared.tickets.drop_all();
+        }
     }
 
     /// Waits no longer for answers. One that still comes must not be taken for that to another request.

@@ -27,6 +27,7 @@ ORDINARY = {
     "integer": "1",
     # Whoever calls such a function takes the shard first.
     "shard integer": str(SHARD),
+    "registry text": "NULL",
     "datacenter_id integer": "0",
     "worker_id integer": "1",
     "sequence integer": "2",
@@ -228,6 +229,7 @@ HOSTILE = {
     "id_gen_check column_name text": ["(NULL)", *LAYOUTS[1:], "'oid'", "'ctid'", "repeat('x', 1 << 20)"],
     "id_gen_check newest bigint": ["(NULL)", "0", "-1", "9223372036854775807", "-9223372036854775808"],
     "id_gen_fleet_lower worker_id integer": ["(NULL)", "0", "1", "-1", "31", "2147483647", "-2147483648"],
+    "id_gen_fleet_report_restore registry text": ["(NULL)", "''", "'etcd 1'", "repeat('x', 1 << 20)"],
     "id_gen_fleet_lower shard integer": ["(NULL)", str(SHARD), "0", "-1", "31", "2147483647", "-2147483648"],
     "sample_percent double precision": ["NULL", "0", "100", "100.1", "-1", "'NaN'", "'Infinity'", "1e308", "5e-324"],
     "bigint[]": [

@@ -385,6 +385,11 @@ impl<S: Store> Keys<S> {
         &self.meta
     }
 
+    /// [`Store::identity`] of the registry that the fleet belongs to; `None` of a fleet from before those were named.
+    pub fn registry(&self) -> Option<String> {
+        text::registry_of(&self.meta_text)
+    }
+
     /// What the keys of the fleet begin with.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
