@@ -129,6 +129,9 @@ class Surroundings(Snowflakes):
         node = self.world.node(which)
         with self.crowd(node, beside, delay_ms):
             self.world.end_sessions(node, how)
+        if how == "terminate":
+            # The clients have met that; a session would find it with whatever it is used for next.
+            self.world.forget_sessions(node)
 
     @action("reload", setting=SETTINGS)
     def reload(self, which: int, setting: tuple[str, str], beside: list[str], delay_ms: int) -> None:
