@@ -486,8 +486,8 @@ impl Registrar {
         let Ok(layout) = self.shared.layout() else { return };
         let mut state = self.shared.lock();
         for asked in asked {
-            if let Some(had) = had.iter().find(|had| had.number == asked.number) {
-                self.shared.open_confirmed(&mut state, layout, *basis, asked, had);
+            if let Ok(index) = had.binary_search_by_key(&asked.number, |had| had.number) {
+                self.shared.open_confirmed(&mut state, layout, *basis, asked, &had[index]);
             }
         }
         state.shards.looked = Some((*basis, *due_ms));

@@ -234,7 +234,7 @@ pub struct Had {
     pub tag: u32,
 }
 
-/// All shards that a member has with the number that it has. None of them where the registry does not know the member as it
+/// All shards that a member has with the number that it has, in order. None of them where the registry does not know the member as it
 /// knows itself.
 ///
 /// # Errors
