@@ -119,7 +119,7 @@ fn a_table_has_an_identity_that_a_copy_has_not() {
     assert_eq!(follow(&seen).get("a"), Ok(Some("1".to_owned())));
     // A primary that was replaced by a promoted standby.
     let later = seen.replace(r#""timeline":1"#, r#""timeline":2"#);
-    fails(follow(&later).get("a"), StoreErrorKind::OtherCluster);
+    fails(follow(&later).get("a"), StoreErrorKind::FormerPrimary);
 }
 
 /// Plants a copy of every function, operator and view of PostgreSQL's that others can make, and of a type.

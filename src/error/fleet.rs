@@ -279,7 +279,7 @@ fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, Stri
             if is_etcd {
                 "Check id_gen.registry_user and id_gen.registry_password_file, and allow that user to read and write keys below /id_gen/."
             } else {
-                "Check the URI in id_gen.registry and its password file, and allow that user to read and write table id_gen_registry."
+                "Check the URI in id_gen.registry and its password file, and allow that user to read and write table id_gen_registry, and to execute pg_control_system()."
             }
             .to_owned(),
         ),
@@ -317,6 +317,11 @@ fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, Stri
             Code::ERRCODE_UNDEFINED_TABLE,
             "the PostgreSQL server in id_gen.registry has no table id_gen_registry",
             "A superuser can create the table and the fleet: SELECT id_gen_fleet_create(); If the table is in another schema, add to id_gen.registry: ?options=-csearch_path%3D<schema>".to_owned(),
+        ),
+        StoreErrorKind::FormerPrimary => (
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "the PostgreSQL server in id_gen.registry was replaced by a promoted standby",
+            "Stop that server, or remove it from id_gen.registry. Or, if no server will ever use the promoted one again, a superuser can run on each server that reports this: SELECT id_gen_fleet_report_restore();".to_owned(),
         ),
         StoreErrorKind::ReadOnly => (
             Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,

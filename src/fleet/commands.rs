@@ -144,7 +144,17 @@ pub fn lower_shard(shard: Number) -> Result<Option<Lowered>, Error> {
 pub fn restored() -> Result<i64, Error> {
     let (terms, latest_ms) = terms_and_latest_ms()?;
     let floor_ms = latest_ms.saturating_add(terms.forgotten_ms());
-    ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
+    let floor_ms = ask(move |registry| registry.fleet()?.repair_floor(floor_ms))?;
+    follow_restore()?;
+    Ok(floor_ms)
+}
+
+/// Has the registrar believe the registry as it is now.
+fn follow_restore() -> Result<(), Error> {
+    let shared = memory::attach()?;
+    shared.lock().restores += 1;
+    shared.registrar.wake();
+    Ok(())
 }
 
 /// Makes the registry of this name the fleet's own, to which it was moved, and does what [`restored`] does.

@@ -105,16 +105,12 @@ impl Registry {
     /// Why there is no answer. What was known of the fleet is then read again.
     pub fn ask(&mut self, request: Option<(Request, Meta)>) -> Result<Found, KeysError> {
         let until_weakness = self.until_weakness.checked_sub(1);
+        let answer = match request {
+            Some((request, expected)) => self.if_same(&expected, |keys| ask(keys, &request))?,
+            None => None,
+        };
         let keys = self.fleet()?;
         let (meta, named) = (*keys.meta(), keys.registry());
-        let answer = match request {
-            Some((request, expected)) if expected == meta => ask(keys, &request).map(Some),
-            _ => Ok(None),
-        };
-        if let Err(KeysError::NoFleet | KeysError::OtherFleet) = answer {
-            self.forget_fleet();
-        }
-        let answer = answer?;
         self.until_weakness = until_weakness.unwrap_or(WEAKNESS_EVERY);
         if until_weakness.is_none() {
             let store = &mut self.fleet()?.store;
@@ -132,14 +128,36 @@ impl Registry {
     pub fn in_fleet<T>(
         &mut self,
         expected: &Meta,
-        work: impl FnOnce(&mut Keys<BoxedStore>) -> Result<T, KeysError>,
+        work: impl FnMut(&mut Keys<BoxedStore>) -> Result<T, KeysError>,
     ) -> Result<T, KeysError> {
-        let keys = self.fleet()?;
-        let done = if keys.meta() == expected { work(keys) } else { Err(KeysError::OtherFleet) };
-        if let Err(KeysError::NoFleet | KeysError::OtherFleet) = done {
+        let done = self.if_same(expected, work)?;
+        done.ok_or_else(|| {
             self.forget_fleet();
+            KeysError::OtherFleet
+        })
+    }
+
+    /// Does something in the fleet, if it is the expected one, and once more if only the text that describes it has changed.
+    fn if_same<T>(
+        &mut self,
+        expected: &Meta,
+        mut work: impl FnMut(&mut Keys<BoxedStore>) -> Result<T, KeysError>,
+    ) -> Result<Option<T>, KeysError> {
+        for is_last in [false, true] {
+            let keys = self.fleet()?;
+            if keys.meta() != expected {
+                return Ok(None);
+            }
+            match work(keys) {
+                Err(KeysError::OtherFleet) if !is_last => self.forget_fleet(),
+                Err(error @ (KeysError::NoFleet | KeysError::OtherFleet)) => {
+                    self.forget_fleet();
+                    return Err(error);
+                }
+                done => return done.map(Some),
+            }
         }
-        done
+        Err(KeysError::OtherFleet)
     }
 
     fn forget_fleet(&mut self) {

@@ -224,9 +224,12 @@ struct Registrar {
     reserved_ms: i64,
     /// The clocks as they were trusted before that.
     trusted_clocks: Option<ClockMonitor>,
-    /// How many resets of the reservation, and how many ends of waits, the member knows of.
+    /// How many resets of the reservation, how many ends of waits and how many reports of a restore it knows of.
     resets: u64,
     ended_waits: u64,
+    restores: u64,
+    /// Whether the registry is a server that another one has replaced.
+    refuses_former: bool,
 }
 
 fn boot_ms() -> u64 {
@@ -241,9 +244,9 @@ impl Registrar {
         // What came of requests of an earlier one, or of another registry, nobody knows.
         shared.tickets.drop_all();
         shared.requests.lose_taken();
-        let (resets, ended_waits) = {
+        let (resets, ended_waits, restores) = {
             let state = shared.lock();
-            (state.resets(), state.ended_waits)
+            (state.resets(), state.ended_waits, state.restores)
         };
         Registrar {
             shared,
@@ -262,6 +265,8 @@ impl Registrar {
             trusted_clocks: stored.and_then(|stored| stored.trusted_clocks(durable::boot())),
             resets,
             ended_waits,
+            restores,
+            refuses_former: false,
         }
     }
 
@@ -271,6 +276,7 @@ impl Registrar {
             self.shared.registrar.heartbeat();
             self.follow_reset();
             self.follow_end_of_wait();
+            self.follow_restore();
             self.ask_own();
             self.ask_for_session();
             self.answer_sessions();
@@ -314,6 +320,18 @@ impl Registrar {
             member.end_wait();
         }
         self.ended_waits = ended_waits;
+    }
+
+    /// Takes note that an administrator has reported here that the registry was restored: a server that another one had replaced
+    /// is the registry again.
+    fn follow_restore(&mut self) {
+        let restores = self.shared.lock().restores;
+        if restores != self.restores && self.refuses_former {
+            (self.own.connection, self.seen) = (None, Seen::default());
+            self.end_own();
+            self.doubt_registry();
+        }
+        self.restores = restores;
     }
 
     /// Whether the settings in force now are those that this one works with, or can be.
@@ -482,15 +500,15 @@ impl Registrar {
     }
 
     /// The registry says which shards this server has.
-    fn open_shards(&self, ToOpen { basis, asked, due_ms }: &ToOpen<'static>, had: &[Had]) {
+    fn open_shards(&self, ToOpen { look, asked, .. }: &ToOpen<'static>, had: &[Had]) {
         let Ok(layout) = self.shared.layout() else { return };
         let mut state = self.shared.lock();
         for asked in asked {
             if let Ok(index) = had.binary_search_by_key(&asked.number, |had| had.number) {
-                self.shared.open_confirmed(&mut state, layout, *basis, asked, &had[index]);
+                self.shared.open_confirmed(&mut state, layout, look.basis, asked, &had[index]);
             }
         }
-        state.shards.looked = Some((*basis, *due_ms));
+        state.shards.looked = Some(*look);
     }
 
     /// The own request on its way has no answer.
@@ -586,6 +604,7 @@ impl Registrar {
 
     fn answered(&mut self, Found { meta, registry, answer, weakness }: Found) {
         self.journal.heard(weakness);
+        self.refuses_former = false;
         let is_moved = self.registry.is_some() && registry != self.registry;
         self.registry = registry;
         if is_moved {
@@ -681,10 +700,8 @@ impl Registrar {
     /// A request was of no use.
     fn fail(&mut self, trouble: Trouble) {
         self.end_own();
-        let is_other = matches!(
-            trouble.kind,
-            TroubleKind::Store(StoreErrorKind::OtherCluster) | TroubleKind::OtherRegistry
-        );
+        let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
+        self.refuses_former = trouble.kind == TroubleKind::Store(StoreErrorKind::FormerPrimary);
         if is_other {
             // The next connection finds out whether all are of one registry by now, which may be another than before.
             (self.own.connection, self.seen) = (None, Seen::default());

@@ -495,6 +495,10 @@ fn own(
         state.shards.basis = Some(basis);
         let first = layout.first_position(layout.tick_from(owned.first_ms));
         shared.open_shard(&mut state, layout, place, first);
+    } else if waits_until_ms.is_some() {
+        // It was open where an earlier write had no answer: from here on it begins above that.
+        place.close();
+        shared.lower_shards(&mut state);
     }
     // If the number has become the server's own meanwhile, that makes no IDs from here on.
     shared.put_shards(&mut state);

@@ -15,15 +15,15 @@ use id_gen_core::planted::Fault;
 use id_gen_core::shards::{Owned, Place};
 
 use crate::error::shards::ShardRefusal;
-use crate::shared::shards::{Basis, FileState};
+use crate::shared::shards::{Basis, FileState, Look};
 use crate::shared::state::{SharedState, State};
 
 /// Shards of a fleet that an answer of the registry may open.
 #[derive(Debug)]
 pub struct ToOpen<'a> {
-    /// The basis on which this server can have shards.
-    pub basis: Basis,
-    /// Unix millisecond at which the registry is to be asked, such as the end of a wait.
+    /// The question, if it is asked now.
+    pub look: Look,
+    /// Unix millisecond at which it is to be asked, such as the end of a wait.
     pub due_ms: i64,
     /// The shards whose wait is over.
     pub asked: Vec<Asked<'a>>,
@@ -58,6 +58,12 @@ impl State {
         self.membership.right.and(self.membership.nonce).map(Basis::Fleet)
     }
 
+    /// When the registry was asked last for all shards, by a question for the same.
+    fn looked_ms(&self, look: Look) -> Option<i64> {
+        let same = |looked: &Look| (looked.basis, looked.closings) == (look.basis, look.closings);
+        self.shards.looked.filter(same).map(|looked| looked.at_ms)
+    }
+
     /// Which number a shard has: the datacenter is the server's.
     pub fn shard_number(&self, worker: u32) -> Number {
         Number { datacenter: self.typed_datacenter(), worker }
@@ -76,6 +82,7 @@ impl SharedState {
     /// Closes all places.
     pub fn close_shards(&self, state: &mut State) {
         state.shards.basis = None;
+        state.shards.closings += 1;
         self.shards().in_use().for_each(|place| {
             place.close();
         });
@@ -137,13 +144,11 @@ impl SharedState {
             return None;
         }
         let now_ms = state.trusted_ms(None);
-        let looked_ms = match state.shards.looked {
-            Some((looked, at_ms)) if looked == basis => at_ms,
-            _ => i64::MIN,
-        };
+        let look = Look { basis, closings: state.shards.closings, at_ms: now_ms };
+        let looked_ms = state.looked_ms(look).unwrap_or(i64::MIN);
         let closed =
             |place: &&Place| !place.is_open() && place.owned().is_some_and(|it| it.tag != 0);
-        let mut found = ToOpen { basis, due_ms: i64::MAX, asked: Vec::new() };
+        let mut found = ToOpen { look, due_ms: i64::MAX, asked: Vec::new() };
         for place in self.shards().in_use().filter(closed) {
             let (Some(number), Some(owned)) = (place.number(), place.owned()) else { continue };
             let until_ms = owned.since_ms.saturating_add_unsigned(state.membership.shard_wait_ms);
@@ -161,15 +166,16 @@ impl SharedState {
 
     /// A shard of this server's list that the registry did not say is this server's, when it was asked for all of them.
     pub fn refused_shard(&self, state: &State) -> Option<Number> {
-        let (basis, looked_ms) = state.shards.looked?;
+        let basis = state.shard_basis()?;
+        let looked_ms =
+            state.looked_ms(Look { basis, closings: state.shards.closings, at_ms: 0 })?;
         let refused = |place: &&Place| {
             let is_over = |owned: Owned| {
                 owned.in_fleet && self.shard_waits_until_ms(state, &owned, looked_ms).is_none()
             };
             !place.is_open() && place.owned().is_some_and(is_over)
         };
-        let place = self.shards().in_use().find(refused)?;
-        (state.shard_basis() == Some(basis)).then(|| place.number())?
+        self.shards().in_use().find(refused)?.number()
     }
 
     /// Opens the place of a shard that the registry says is this server's, if nothing has happened to it since that was asked.

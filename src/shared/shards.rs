@@ -44,6 +44,17 @@ pub enum Basis {
     Fleet(u128),
 }
 
+/// A question for all shards of this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The basis on which the server can have shards.
+    pub basis: Basis,
+    /// [`ShardState::closings`] before the question.
+    pub closings: u64,
+    /// Unix millisecond before the question, by the trusted clock.
+    pub at_ms: i64,
+}
+
 /// What is known of the file of shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
@@ -75,9 +86,11 @@ pub struct ShardState {
     /// Below this are the IDs of all shards that were forgotten with a file that could not be used: whatever number becomes
     /// this server's own may have been one of them.
     pub forgotten_end: u64,
-    /// The basis on which the registry was asked last for all shards of this server, and the Unix millisecond. A place that its
-    /// answer could have opened and that is closed is of a shard that this server does not have.
-    pub looked: Option<(Basis, i64)>,
+    /// When the registry was asked last for all shards of this server. A place that its answer could have opened and that is
+    /// closed is of a shard that this server does not have.
+    pub looked: Option<Look>,
+    /// How often all places were closed.
+    pub closings: u64,
     /// Whether the last write of the file failed, so that it may say other than the places: it is to be written again.
     pub unwritten: bool,
 }
@@ -92,6 +105,7 @@ impl ShardState {
         start: 0,
         forgotten_end: 0,
         looked: None,
+        closings: 0,
         unwritten: false,
     };
 }

@@ -153,6 +153,8 @@ pub struct State {
     pub made_fleet: Option<(u128, u64)>,
     /// How often an administrator has ended the wait after an acquisition.
     pub ended_waits: u64,
+    /// How often an administrator has reported here that the registry was restored.
+    pub restores: u64,
     /// When settings and identity were read from the configuration file, on the monotonic clock.
     settings_read_mono_ns: u64,
     /// The same on the wall clock, as it was then, in Unix microseconds: what a file's time is compared with.
@@ -1125,6 +1127,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             recorded: None,
             made_fleet: None,
             ended_waits: 0,
+            restores: 0,
             settings_read_mono_ns: 0,
             settings_read_us: 0,
             initialized: false,

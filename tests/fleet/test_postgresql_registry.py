@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from harness import Cluster
+from harness.checks import checks
 from harness.fleet import await_holding, await_number, await_trouble, create_fleet, grants, member_conf
 from harness.ids import change, next_id, refusal
 from harness.ports import LOOPBACK, free_port
@@ -18,6 +19,7 @@ from harness.shim import compiled
 
 pytestmark = pytest.mark.long
 
+END_SESSIONS = "pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'id_gen'"
 CALLS_EXIT = Path(__file__).with_name("calls_exit.c")
 FOREIGN_LIBPQ = Path(__file__).with_name("foreign_libpq.c")
 
@@ -64,6 +66,41 @@ def test_a_copy_of_the_table_numbers_nobody_before_it_is_adopted(registry: Clust
         assert error.hint and (told := re.search(r"SELECT id_gen_fleet_report_restore\([^;]*;", error.hint))
         assert newcomer.psql(told[0])
         assert await_number(newcomer) == number
+
+
+def test_a_primary_that_was_replaced_is_no_registry() -> None:
+    """It comes back on its own timeline, and libpq finds it first."""
+    replaced = "the PostgreSQL server in id_gen.registry was replaced by a promoted standby"
+    with (
+        Cluster("primary") as primary,
+        Cluster("standby", standby_of=primary) as standby,
+        Cluster("member", conf=member_conf(uri(primary, standby))) as member,
+    ):
+
+        def await_renewal() -> None:
+            renewals = member.psql("SELECT renewals FROM id_gen_stat_fleet")
+            member.poll_until(f"SELECT renewals > {renewals} FROM id_gen_stat_fleet")
+
+        create_fleet(member)
+        await_number(member)
+        primary.wait_for_catchup(standby)
+        primary.stop("immediate")
+        standby.promote()
+        await_renewal()
+        primary.start()
+        standby.psql(f"SELECT {END_SESSIONS}")
+        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=replaced)
+        primary.stop()
+        await_renewal()
+        # The other way round, an administrator has decided.
+        standby.stop()
+        primary.start()
+        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=replaced)
+        remedy = checks(member)["fleet"].remedy or ""
+        assert (told := re.search(r"SELECT (\w+\.)?id_gen_fleet_report_restore\(\);", remedy)), remedy
+        assert member.psql(told[0])
+        await_number(member)
+        member.poll_until("SELECT error IS NULL FROM id_gen_stat_fleet")
 
 
 def test_default_privileges_do_not_open_the_table(registry: Cluster) -> None:

@@ -35,7 +35,7 @@ from harness.fleet import (
 from harness.ids import PATIENT, Caller, Value, answer_of, await_refusal, change, error_of, first_given, refusal
 from harness.page import Page
 from harness.relay import Delayed, Way
-from harness.shards import RECOVER, Writer, await_usable, many_of, next_of, owned, refused, release, take
+from harness.shards import NOT_HERE, RECOVER, Writer, await_usable, many_of, next_of, owned, refused, release, take
 
 # The same with every server.
 pytestmark = pytest.mark.any_server
@@ -291,6 +291,29 @@ def test_a_take_whose_file_cannot_be_written_is_waited_with_all_the_same(conf: s
         with ThreadPoolExecutor(8) as pool:
             outcomes = list(pool.map(lambda _: refused(patient, SHARD).message, range(8)))
         assert outcomes == [f"shard {SHARD} cannot be used yet"] * 8
+
+
+def test_a_shard_that_is_raised_by_the_second_try_makes_nothing_below(first: Cluster) -> None:
+    """The first one was written to the registry, and not to the disk."""
+    await_number(first)
+    take(first, SHARD, above=None)
+    next_of(first, SHARD)
+    near = int(first.psql("SELECT snowflake_max(clock_timestamp() + interval '4 s')"))
+    blocker = first.data / "id_gen/pgsql_tmp_shards_writing"
+    blocker.mkdir()
+    assert refusal(first, f"SELECT id_gen_shard_take({SHARD}, above => {near})").detail
+    blocker.rmdir()
+    first.psql(f"SELECT id_gen_shard_take({SHARD}, above => {near})")
+    assert first_given(first, lambda: next_of(first, SHARD), NOT_HERE, "53400", NO_NUMBER) > near
+
+
+def test_shards_are_open_again_after_a_reset_without_a_call(first: Cluster) -> None:
+    await_number(first)
+    take(first, SHARD, above=None)
+    first.poll_until("SELECT state = 'open' FROM id_gen_stat_shards")
+    first.psql("SELECT id_gen_reservation_reset(above => now())")
+    first.poll_until("SELECT state = 'open' FROM id_gen_stat_shards")
+    assert checks(first)["shards"].status == "ok"
 
 
 @pytest.mark.long

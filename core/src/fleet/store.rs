@@ -232,6 +232,8 @@ pub enum StoreErrorKind {
     OtherCluster,
     /// PostgreSQL: the registry's table is missing.
     NoTable,
+    /// PostgreSQL: the server is on an earlier timeline than in answers before.
+    FormerPrimary,
     /// PostgreSQL: the server is read-only.
     ReadOnly,
     /// It said something that is no answer.

@@ -248,12 +248,17 @@ impl Postgresql {
                     Session::open(self.libpq, &self.conninfo, &mut self.passwords, &call)?;
                 if let Some(before) = &self.seen {
                     let now = see(&mut new, &call)?;
-                    if now.identity != before.identity || now.timeline < before.timeline {
+                    if now.identity != before.identity {
                         let detail = format!(
-                            "it is registry \"{}\" on timeline {}, and was \"{}\" on timeline {} before",
-                            now.identity, now.timeline, before.identity, before.timeline
+                            "it is registry \"{}\", and was \"{}\" before",
+                            now.identity, before.identity
                         );
                         return Err(new.error(StoreErrorKind::OtherCluster, &detail));
+                    }
+                    if now.timeline < before.timeline {
+                        let (now, before) = (now.timeline, before.timeline);
+                        let detail = format!("it is on timeline {now}, and was on {before} before");
+                        return Err(new.error(StoreErrorKind::FormerPrimary, &detail));
                     }
                     self.seen = Some(now);
                 }
