@@ -466,6 +466,8 @@ class FleetAdministrator(Administrator):
         return {
             "the registry does not have this server's fleet": f"fleet_name = '{self._world.fleet}'",
             "id_gen.registry names different registries": f"registry = '{self._world.registry.etcd.endpoints}'",
+            # The registry that the fleet is in: also where it was moved, and this server has not read that yet.
+            "the fleet belongs to another registry": f"registry = '{self._world.registry.etcd.endpoints}'",
             "belongs to another server of the fleet": "worker_id = -1",
         }
 
