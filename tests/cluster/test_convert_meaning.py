@@ -907,8 +907,9 @@ def test_an_undo_calls_no_function_of_a_type_that_was_given_away(connection: psy
     run(
         connection,
         "SET ROLE viewer; CREATE FUNCTION lib.called(integer) RETURNS boolean LANGUAGE plpgsql"
-        " AS 'BEGIN RAISE ''called''; END'; ALTER DOMAIN lib.g ADD CONSTRAINT calls CHECK (lib.called(VALUE));"
-        " RESET ROLE",
+        " AS 'BEGIN RAISE ''called''; END';"
+        # PostgreSQL does not validate it while a view uses the type, as from 15.20 on.
+        " ALTER DOMAIN lib.g ADD CONSTRAINT calls CHECK (lib.called(VALUE)) NOT VALID; RESET ROLE",
     )
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
         run(connection, UNDO.replace(")", ", force => true)"))
