@@ -32,7 +32,7 @@ fn opened(options: &[u8]) -> Result<BoxedStore, StoreError> {
     if options.is_postgresql() {
         let pq_options = PostgresqlOptions { conninfo: options.registry, timeout };
         let postgresql = Postgresql::new(LibPq::load(None)?, pq_options)?;
-        return Ok(Box::new(postgresql.following(options.seen.as_deref())?));
+        return Ok(Box::new(postgresql.following(options.seen)));
     }
     let etcd = Etcd::new(EtcdOptions {
         endpoints: EtcdOptions::parse_endpoints(&options.registry)?,
@@ -43,7 +43,7 @@ fn opened(options: &[u8]) -> Result<BoxedStore, StoreError> {
         user: options.user,
         password_file: options.password_file.map(Into::into),
     })?;
-    Ok(Box::new(etcd.following(options.seen.as_deref())?))
+    Ok(Box::new(etcd.following(options.seen)))
 }
 
 /// # Safety

@@ -3,6 +3,7 @@
 mod ports;
 mod server;
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -111,15 +112,20 @@ fn a_table_has_an_identity_that_a_copy_has_not() {
     );
     let copied = server.registry().identity().unwrap();
     assert_ne!(copied, identity);
-    let seen = store.seen().unwrap();
-    let follow = |seen: &str| server.registry().following(Some(seen)).unwrap();
-    let error = fails(follow(&seen).get("a"), StoreErrorKind::OtherCluster);
+    assert_eq!(store.seen(), Some((identity.clone(), 1)));
+    // A session does not change over to it.
+    server.psql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'id_gen'",
+    );
+    let error = fails(store.get("a"), StoreErrorKind::OtherCluster);
     assert!(error.detail.contains(&identity) && error.detail.contains(&copied), "{error}");
-    let seen = seen.replace(&identity, &copied);
-    assert_eq!(follow(&seen).get("a"), Ok(Some("1".to_owned())));
-    // A primary that was replaced by a promoted standby.
-    let later = seen.replace(r#""timeline":1"#, r#""timeline":2"#);
-    fails(follow(&later).get("a"), StoreErrorKind::FormerPrimary);
+    // A primary that was replaced by a promoted standby; what was seen of others does not count.
+    let follow = |identity: &str, timeline| {
+        server.registry().following(BTreeMap::from([(identity.to_owned(), timeline)])).get("a")
+    };
+    assert_eq!(follow(&copied, 1), Ok(Some("1".to_owned())));
+    assert_eq!(follow(&identity, 2), Ok(Some("1".to_owned())));
+    fails(follow(&copied, 2), StoreErrorKind::FormerPrimary);
 }
 
 /// Plants a copy of every function, operator and view of PostgreSQL's that others can make, and of a type.

@@ -5,7 +5,7 @@
 
 use id_gen_base::error::Message;
 use id_gen_core::fleet::member::Phase;
-use id_gen_core::fleet::store::{KeysError, RESTORED, StoreErrorKind, WeaknessKind};
+use id_gen_core::fleet::store::{KeysError, StoreErrorKind, WeaknessKind};
 use id_gen_core::time::{format_duration, format_ms, unix_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
@@ -136,15 +136,6 @@ impl Trouble {
     /// The words of it.
     pub fn message(&self) -> Message {
         let (sqlstate, primary, hint) = match self.kind {
-            TroubleKind::Store(StoreErrorKind::OtherCluster)
-                if self.detail.as_str().contains(RESTORED) =>
-            {
-                (
-                    Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                    "etcd was restored to an older state",
-                    "Call again in a few seconds. For the servers that were down, a superuser can run once: SELECT id_gen_fleet_report_restore();".to_owned(),
-                )
-            }
             TroubleKind::Store(kind) => {
                 store_words(kind, self.detail.as_str().starts_with("etcd"))
             }
@@ -312,6 +303,11 @@ fn store_words(kind: StoreErrorKind, is_etcd: bool) -> (Code, &'static str, Stri
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "id_gen.registry names different registries, or a different one than before",
             correct("Use the same registry on every server of the fleet"),
+        ),
+        StoreErrorKind::Restored => (
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            "etcd was restored to an older state",
+            "Call again in a few seconds. For the servers that were down, a superuser can run once: SELECT id_gen_fleet_report_restore();".to_owned(),
         ),
         StoreErrorKind::NoTable => (
             Code::ERRCODE_UNDEFINED_TABLE,

@@ -142,11 +142,11 @@ pub fn lower_shard(shard: Number) -> Result<Option<Lowered>, Error> {
 /// # Errors
 /// As for [`list`]; or this server's clock is behind.
 pub fn restored() -> Result<i64, Error> {
+    // Before the registry is asked: if that is refused because another server has replaced it, it is asked from here on.
+    follow_restore()?;
     let (terms, latest_ms) = terms_and_latest_ms()?;
     let floor_ms = latest_ms.saturating_add(terms.forgotten_ms());
-    let floor_ms = ask(move |registry| registry.fleet()?.repair_floor(floor_ms))?;
-    follow_restore()?;
-    Ok(floor_ms)
+    ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
 }
 
 /// Has the registrar believe the registry as it is now.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use id_gen_core::clock::ClockMonitor;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::shard::{self, Had};
-use id_gen_core::fleet::store::{KeysError, RESTORED, StoreError, StoreErrorKind};
+use id_gen_core::fleet::store::{KeysError, StoreError, StoreErrorKind};
 use id_gen_core::fleet::wire::{self, Seen};
 use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::startup::StoredRecord;
@@ -328,7 +328,9 @@ impl Registrar {
         let restores = self.shared.lock().restores;
         if restores != self.restores && self.refuses_former {
             (self.own.connection, self.seen) = (None, Seen::default());
+            self.refuses_former = false;
             self.end_own();
+            self.give_up_session();
             self.doubt_registry();
         }
         self.restores = restores;
@@ -445,8 +447,7 @@ impl Registrar {
             return;
         };
         if self.sessions.connection.is_none() {
-            // There is nothing yet to compare the registry with.
-            match self.connection(Seen::default()) {
+            match self.connection(self.seen.apart()) {
                 Ok(connection) => self.sessions.connection = Some(connection),
                 Err(error) => {
                     let answer = wire::refusal(wire::unexpected(error.to_string()));
@@ -700,18 +701,22 @@ impl Registrar {
     /// A request was of no use.
     fn fail(&mut self, trouble: Trouble) {
         self.end_own();
-        let is_other = trouble.kind == TroubleKind::Store(StoreErrorKind::OtherCluster);
-        self.refuses_former = trouble.kind == TroubleKind::Store(StoreErrorKind::FormerPrimary);
-        if is_other {
-            // The next connection finds out whether all are of one registry by now, which may be another than before.
-            (self.own.connection, self.seen) = (None, Seen::default());
-            self.give_up_session();
-        }
+        let kind = match trouble.kind {
+            TroubleKind::Store(kind) => Some(kind),
+            _ => None,
+        };
+        self.refuses_former |= kind == Some(StoreErrorKind::FormerPrimary);
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
         }
-        // A fleet that names its registry gives nothing in another one, nor believes anything that this says.
-        if is_other && (self.registry.is_none() || trouble.detail.as_str().contains(RESTORED)) {
+        if matches!(kind, Some(StoreErrorKind::OtherCluster | StoreErrorKind::Restored)) {
+            // The next connection finds out whether all are of one registry by now. A fleet that names its registry gives nothing
+            // in another one, nor believes anything that this says.
+            self.own.connection = None;
+            self.give_up_session();
+        }
+        if kind == Some(StoreErrorKind::Restored) {
+            self.seen = Seen::default();
             self.doubt_registry();
         }
         self.pause();

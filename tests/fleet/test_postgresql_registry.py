@@ -87,8 +87,15 @@ def test_a_primary_that_was_replaced_is_no_registry() -> None:
         primary.stop("immediate")
         standby.promote()
         await_renewal()
+        assert len(grants(member)) == 1
         primary.start()
         standby.psql(f"SELECT {END_SESSIONS}")
+        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=replaced)
+        assert refusal(member, "SELECT id_gen_fleet_release(0)").message == replaced
+        # Another address in between makes it forget nothing.
+        change(member, "registry", "etcd://127.0.0.1:1")
+        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected="the fleet's registry cannot be reached")
+        change(member, "registry", uri(primary, standby))
         member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=replaced)
         primary.stop()
         await_renewal()

@@ -47,8 +47,9 @@ pub trait Store {
         Ok(None)
     }
 
-    /// The state of the registry that this session has seen, for a later one to compare with; `None` if it keeps none.
-    fn seen(&self) -> Option<String> {
+    /// The registry that this session has seen ([`Store::identity`]), and how far its history had come, for a later session to
+    /// compare with; `None` if it keeps none.
+    fn seen(&self) -> Option<(String, i64)> {
         None
     }
 
@@ -91,7 +92,7 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).weakness()
     }
 
-    fn seen(&self) -> Option<String> {
+    fn seen(&self) -> Option<(String, i64)> {
         (**self).seen()
     }
 
@@ -202,9 +203,6 @@ pub struct StoreError {
     pub detail: String,
 }
 
-/// How the detail of [`StoreErrorKind::OtherCluster`] ends if it is the same cluster, in an older state.
-pub const RESTORED: &str = "it was restored from an older state";
-
 /// Kinds of trouble with a store, each with another way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreErrorKind {
@@ -228,8 +226,10 @@ pub enum StoreErrorKind {
     NoSpace,
     /// etcd: the majority of its members can't be reached.
     NoQuorum,
-    /// It is another registry than that of the answers before, or the same in an older state.
+    /// It is another registry than that of the answers before.
     OtherCluster,
+    /// etcd: it is in an older state than in answers before.
+    Restored,
     /// PostgreSQL: the registry's table is missing.
     NoTable,
     /// PostgreSQL: the server is on an earlier timeline than in answers before.

@@ -3,6 +3,7 @@
 //! The server's library holds no code that opens a connection: stores are in a library of their own, the *driver*, which the
 //! process that asks them loads. [`Remote`] is a store on this side of the boundary, [`serve`] answers it on the other.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
@@ -32,8 +33,8 @@ pub struct Options {
     pub user: Option<String>,
     /// The file with the password, for etcd.
     pub password_file: Option<String>,
-    /// The state that an earlier session with this registry has seen ([`Store::seen`]).
-    pub seen: Option<String>,
+    /// How far the history of registries had come, as earlier sessions have seen it ([`Store::seen`]).
+    pub seen: BTreeMap<String, i64>,
 }
 
 impl Options {
@@ -57,7 +58,7 @@ enum Call {
 #[derive(Serialize, Deserialize)]
 struct Reply<T> {
     answer: Result<T, StoreError>,
-    seen: Option<String>,
+    seen: Option<(String, i64)>,
 }
 
 /// What is wrong with the library that has the stores.
@@ -110,10 +111,10 @@ pub fn refusal(error: StoreError) -> Vec<u8> {
     encode(&Reply::<()> { answer: Err(error), seen: None })
 }
 
-/// The state of a registry that its stores have seen last, for those that are opened later. Whoever gives a store up opens the
-/// next one with one that is [`Seen::apart`]: what the former still hears counts no more.
+/// How far the history of each registry had come that stores have seen, for those that are opened later. Whoever gives a store
+/// up opens the next one with one that is [`Seen::apart`]: what the former still hears counts no more.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<Mutex<Option<String>>>);
+pub struct Seen(Arc<Mutex<BTreeMap<String, i64>>>);
 
 impl Seen {
     /// The same, from here on apart from those with a clone.
@@ -122,14 +123,16 @@ impl Seen {
         Seen(Arc::new(Mutex::new(self.get())))
     }
 
-    /// The state that was seen last.
-    pub fn get(&self) -> Option<String> {
+    /// What was seen, by [`Store::identity`].
+    pub fn get(&self) -> BTreeMap<String, i64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, seen: Option<String>) {
-        if seen.is_some() {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    fn note(&self, seen: Option<(String, i64)>) {
+        if let Some((identity, position)) = seen {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = known.entry(identity).or_insert(position);
+            *last = position.max(*last);
         }
     }
 }
@@ -240,8 +243,8 @@ mod tests {
             Ok(Swapped::Differs { found: Some(format!("{swap:?}")) })
         }
 
-        fn seen(&self) -> Option<String> {
-            (self.0 > 0).then(|| self.0.to_string())
+        fn seen(&self) -> Option<(String, i64)> {
+            (self.0 > 0).then(|| ("echo".to_owned(), self.0.into()))
         }
     }
 
@@ -251,8 +254,9 @@ mod tests {
         let mut remote = Remote::new(|call: &[u8]| serve(&mut echo, call), Seen::default());
         let seen = remote.seen.clone();
         assert_eq!(remote.get("a\"b"), Ok(Some("a\"b".to_owned())));
-        assert_eq!((remote.get(""), seen.get()), (Ok(None), None));
-        assert_eq!((remote.check(), seen.get()), (Ok(()), Some("1".to_owned())));
+        let known = |position| BTreeMap::from([("echo".to_owned(), position)]);
+        assert_eq!((remote.get(""), seen.get()), (Ok(None), BTreeMap::new()));
+        assert_eq!((remote.check(), seen.get()), (Ok(()), known(1)));
         assert_eq!(remote.identity(), Echo::default().identity());
         assert_eq!(remote.prepare(), Err(failed("of \"three\"\n")));
         assert_eq!(remote.weakness(), Echo::default().weakness());
@@ -268,7 +272,7 @@ mod tests {
             assert_eq!(remote.swap(&swap), Echo::default().swap(&swap));
         }
         let apart = seen.apart();
-        assert_eq!((remote.check(), apart.get()), (Ok(()), Some("1".to_owned())));
+        assert_eq!((remote.check(), apart.get()), (Ok(()), known(1)));
     }
 
     #[test]

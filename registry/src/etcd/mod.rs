@@ -12,13 +12,12 @@ mod files;
 mod transport;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use id_gen_core::fleet::store::{
-    RESTORED, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness,
-};
+use id_gen_core::fleet::store::{Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness};
 use serde::Serialize;
 
 use connection::{Connection, Failure, Reply};
@@ -77,23 +76,9 @@ impl EtcdOptions {
     }
 }
 
-/// Whether an answer may be the next one after those before.
-fn note(seen: &mut Option<Header>, found: Header) -> Result<(), Failure> {
-    let detail = match seen {
-        Some(known) if known.cluster_id != found.cluster_id => format!(
-            "it is a member of cluster {}, and others are of cluster {}",
-            found.cluster_id, known.cluster_id
-        ),
-        Some(known) if known.revision > found.revision => format!(
-            "its revision is {}, and was {} before: {RESTORED}",
-            found.revision, known.revision
-        ),
-        _ => {
-            *seen = Some(found);
-            return Ok(());
-        }
-    };
-    Err(Failure::answered(StoreErrorKind::OtherCluster, detail))
+/// [`Store::identity`] of a cluster.
+fn identity(cluster_id: &str) -> String {
+    format!("etcd {cluster_id}")
 }
 
 /// What is known of etcd's own users.
@@ -129,6 +114,8 @@ pub struct Etcd {
     first: usize,
     /// The cluster that has answered, and the highest revision that it had.
     seen: Option<Header>,
+    /// The highest revisions that earlier sessions have seen, by [`Store::identity`].
+    before: BTreeMap<String, i64>,
 }
 
 impl Etcd {
@@ -166,18 +153,48 @@ impl Etcd {
                 ));
             }
         };
-        Ok(Etcd { options, files, connection: None, login, first: 0, seen: None })
+        Ok(Etcd {
+            options,
+            files,
+            connection: None,
+            login,
+            first: 0,
+            seen: None,
+            before: BTreeMap::new(),
+        })
     }
 
-    /// Refuses answers of another cluster than an earlier session had, or from before those, as it said itself
-    /// ([`Store::seen`]). A session ends with the first request that takes too long, which is when an etcd is restored.
-    ///
-    /// # Errors
-    /// If nothing says so.
-    pub fn following(self, seen: Option<&str>) -> Result<Etcd, StoreError> {
-        let seen =
-            seen.map(|seen| id_gen_core::fleet::wire::decode(seen.as_bytes())).transpose()?;
-        Ok(Etcd { seen, ..self })
+    /// Refuses answers from before those of earlier sessions, as they said themselves ([`Store::seen`]). A session ends with the
+    /// first request that takes too long, which is when an etcd is restored.
+    #[must_use]
+    pub fn following(self, before: BTreeMap<String, i64>) -> Etcd {
+        Etcd { before, ..self }
+    }
+
+    /// Whether an answer may be the next one after those before.
+    fn note(&mut self, found: Header) -> Result<(), Failure> {
+        if let Some(known) = &self.seen
+            && known.cluster_id != found.cluster_id
+        {
+            let detail = format!(
+                "it is a member of cluster {}, and others are of cluster {}",
+                found.cluster_id, known.cluster_id
+            );
+            return Err(Failure::answered(StoreErrorKind::OtherCluster, detail));
+        }
+        let before = match &self.seen {
+            Some(known) => Some(known.revision),
+            None => self.before.get(&identity(&found.cluster_id)).copied(),
+        };
+        if let Some(before) = before.filter(|before| *before > found.revision) {
+            let detail = format!(
+                "its revision is {}, and was {before} before: it was restored from an older state",
+                found.revision
+            );
+            return Err(Failure::answered(StoreErrorKind::Restored, detail));
+        }
+        self.seen = Some(found);
+        Ok(())
     }
 
     /// The body of etcd's answer, from the first endpoint that gives one.
@@ -198,7 +215,7 @@ impl Etcd {
             // One that does not answer leaves time for the others.
             let until = now + end.saturating_duration_since(now) / untried;
             let answer = self.ask_one(&endpoint, until, path, &body).and_then(|body| {
-                note(&mut self.seen, wire::header(&body)?)?;
+                self.note(wire::header(&body)?)?;
                 Ok(understand(&body)?)
             });
             match answer {
@@ -308,9 +325,14 @@ impl Store for Etcd {
         let mut first = None;
         for (index, endpoint) in endpoints.into_iter().enumerate() {
             let answer = self.ask_one(&endpoint, Instant::now() + share, RANGE, &body);
-            match answer.and_then(|body| note(&mut self.seen, wire::header(&body)?)) {
+            match answer.and_then(|body| self.note(wire::header(&body)?)) {
                 Ok(()) => first = first.or(Some(index)),
-                Err(failure) if failure.kind == StoreErrorKind::OtherCluster => {
+                Err(failure)
+                    if matches!(
+                        failure.kind,
+                        StoreErrorKind::OtherCluster | StoreErrorKind::Restored
+                    ) =>
+                {
                     self.connection = None;
                     return Err(of_all(vec![(endpoint, failure)]));
                 }
@@ -327,12 +349,12 @@ impl Store for Etcd {
             self.get(NO_KEY)?;
         }
         let cluster_id = self.seen.as_ref().map(|seen| seen.cluster_id.as_str());
-        Ok(format!("etcd {}", cluster_id.unwrap_or_default()))
+        Ok(identity(cluster_id.unwrap_or_default()))
     }
 
-    fn seen(&self) -> Option<String> {
+    fn seen(&self) -> Option<(String, i64)> {
         let seen = self.seen.as_ref()?;
-        String::from_utf8(id_gen_core::fleet::wire::encode(seen)).ok()
+        Some((identity(&seen.cluster_id), seen.revision))
     }
 
     /// Whether the database of the member that is asked is near its quota.
@@ -376,7 +398,8 @@ fn names(endpoints: &[Endpoint]) -> String {
 
 /// One error for all the endpoints that were tried: its kind is that of the one that tells most.
 fn of_all(failures: Vec<(Endpoint, Failure)>) -> StoreError {
-    const TELLING: [StoreErrorKind; 9] = [
+    const TELLING: [StoreErrorKind; 10] = [
+        StoreErrorKind::Restored,
         StoreErrorKind::OtherCluster,
         StoreErrorKind::Setting,
         StoreErrorKind::Credentials,

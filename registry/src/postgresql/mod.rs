@@ -25,6 +25,7 @@ mod error;
 mod libpq;
 mod session;
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt;
 use std::time::Duration;
@@ -32,8 +33,6 @@ use std::time::Duration;
 use id_gen_core::fleet::store::{
     Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness, WeaknessKind,
 };
-use id_gen_core::fleet::wire;
-use serde::{Deserialize, Serialize};
 
 use libpq::Answer;
 pub use libpq::LibPq;
@@ -67,12 +66,14 @@ pub struct Postgresql {
     timeout: Duration,
     passwords: PasswordFile,
     session: Option<Session>,
-    /// The table, as soon as there is one.
+    /// The table that has answered, as soon as there is one.
     seen: Option<Seen>,
+    /// The latest timelines that earlier sessions have seen, by [`Store::identity`].
+    before: BTreeMap<String, i64>,
 }
 
 /// A table that was seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     /// [`Store::identity`].
     identity: String,
@@ -143,7 +144,7 @@ const NAME_TABLE: &str = "SELECT set_config('id_gen_registry.table', $1, false)"
 const LIST: &str = "SELECT key, value FROM {table} WHERE starts_with(key, $1) ORDER BY key";
 
 const SEE: &str = "
-    SELECT format('postgresql %s/%s/%s', s.system_identifier, d.oid, $1::regclass::oid),
+    SELECT 'postgresql ' || s.system_identifier || '/' || d.oid || '/' || to_regclass($1)::oid,
            ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8
       FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()";
 
@@ -198,16 +199,47 @@ impl Postgresql {
             })
         })?;
         let (timeout, passwords) = (options.timeout, PasswordFile::default());
-        Ok(Postgresql { libpq, conninfo, timeout, passwords, session: None, seen: None })
+        Ok(Postgresql {
+            libpq,
+            conninfo,
+            timeout,
+            passwords,
+            session: None,
+            seen: None,
+            before: BTreeMap::new(),
+        })
     }
 
-    /// Refuses another table than that of an earlier session, as it said itself ([`Store::seen`]).
-    ///
-    /// # Errors
-    /// If nothing says so.
-    pub fn following(self, seen: Option<&str>) -> Result<Postgresql, StoreError> {
-        let seen = seen.map(|seen| wire::decode(seen.as_bytes())).transpose()?;
-        Ok(Postgresql { seen, ..self })
+    /// Refuses a server on an earlier timeline than earlier sessions have seen, as they said themselves ([`Store::seen`]).
+    #[must_use]
+    pub fn following(self, before: BTreeMap<String, i64>) -> Postgresql {
+        Postgresql { before, ..self }
+    }
+
+    /// Whether a session may be the next one after those before.
+    fn follow(&mut self, session: &mut Session, call: &Call) -> Result<(), StoreError> {
+        if self.seen.is_none() && self.before.is_empty() {
+            return Ok(());
+        }
+        let Some(now) = see(session, call)? else { return Ok(()) };
+        if let Some(before) = &self.seen
+            && before.identity != now.identity
+        {
+            let (now, before) = (now.identity, &before.identity);
+            let detail = format!("it is registry \"{now}\", and was \"{before}\" before");
+            return Err(session.error(StoreErrorKind::OtherCluster, &detail));
+        }
+        let timeline = i64::from(now.timeline);
+        let before = match &self.seen {
+            Some(seen) => Some(seen.timeline.into()),
+            None => self.before.get(&now.identity).copied(),
+        };
+        if let Some(before) = before.filter(|before| *before > timeline) {
+            let detail = format!("it is on timeline {timeline}, and was on {before} before");
+            return Err(session.error(StoreErrorKind::FormerPrimary, &detail));
+        }
+        self.seen = Some(now);
+        Ok(())
     }
 
     /// Creates the table, if the connection's `search_path` has none, in the first schema of that.
@@ -246,22 +278,7 @@ impl Postgresql {
             None => {
                 let mut new =
                     Session::open(self.libpq, &self.conninfo, &mut self.passwords, &call)?;
-                if let Some(before) = &self.seen {
-                    let now = see(&mut new, &call)?;
-                    if now.identity != before.identity {
-                        let detail = format!(
-                            "it is registry \"{}\", and was \"{}\" before",
-                            now.identity, before.identity
-                        );
-                        return Err(new.error(StoreErrorKind::OtherCluster, &detail));
-                    }
-                    if now.timeline < before.timeline {
-                        let (now, before) = (now.timeline, before.timeline);
-                        let detail = format!("it is on timeline {now}, and was on {before} before");
-                        return Err(new.error(StoreErrorKind::FormerPrimary, &detail));
-                    }
-                    self.seen = Some(now);
-                }
+                self.follow(&mut new, &call)?;
                 new
             }
         };
@@ -273,13 +290,16 @@ impl Postgresql {
 
 impl Store for Postgresql {
     fn identity(&mut self) -> Result<String, StoreError> {
-        let found = self.in_session(see)?;
+        let found = self.in_session(|session, call| {
+            let seen = see(session, call)?;
+            seen.ok_or_else(|| session.error(StoreErrorKind::NoTable, "there is no such table"))
+        })?;
         Ok(self.seen.insert(found).identity.clone())
     }
 
-    fn seen(&self) -> Option<String> {
-        let seen = self.seen.as_ref()?;
-        String::from_utf8(wire::encode(seen)).ok()
+    fn seen(&self) -> Option<(String, i64)> {
+        let Seen { identity, timeline } = self.seen.as_ref()?;
+        Some((identity.clone(), (*timeline).into()))
     }
 
     fn prepare(&mut self) -> Result<(), StoreError> {
@@ -359,12 +379,13 @@ fn why_not(
     Ok((found.as_deref() != swap.expected).then_some(Swapped::Differs { found }))
 }
 
-fn see(session: &mut Session, call: &Call) -> Result<Seen, StoreError> {
+/// The table, if there is one.
+fn see(session: &mut Session, call: &Call) -> Result<Option<Seen>, StoreError> {
     let table = session.table.clone();
     let [identity, timeline] = one_row::<2>(session, SEE, &[Some(&table)], call)?;
-    let seen = identity.zip(timeline.and_then(|timeline| timeline.parse().ok()));
-    let seen = seen.map(|(identity, timeline)| Seen { identity, timeline });
-    seen.ok_or_else(|| not_understood(session))
+    let timeline = timeline.and_then(|timeline| timeline.parse().ok());
+    let timeline = timeline.ok_or_else(|| not_understood(session))?;
+    Ok(identity.map(|identity| Seen { identity, timeline }))
 }
 
 fn value(session: &mut Session, key: &str, call: &Call) -> Result<Option<String>, StoreError> {
