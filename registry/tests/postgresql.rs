@@ -115,7 +115,8 @@ fn a_table_has_an_identity_that_a_copy_has_not() {
     assert_eq!(store.seen(), Some((identity.clone(), 1)));
     // A session does not change over to it.
     server.psql(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'id_gen'",
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+          WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
     );
     let error = fails(store.get("a"), StoreErrorKind::OtherCluster);
     assert!(error.detail.contains(&identity) && error.detail.contains(&copied), "{error}");

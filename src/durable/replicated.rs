@@ -2,7 +2,6 @@
 //! every commit that may hold such an ID. A server reads what it replayed when it starts to generate.
 
 use id_gen_core::replicated::{Bound, Replayed, SIZE};
-use id_gen_core::reservation::Record;
 use id_gen_core::startup::StoredRecord;
 
 use crate::durable::{place, reservation_file};
@@ -40,27 +39,8 @@ fn bound_of(page: &ReplayedPage<SIZE>) -> Option<Replayed> {
 /// Whether the reservation was written by this server: in this directory, on this timeline. Then it is ahead of all bounds
 /// in the log, which this server wrote, too.
 fn has_own_reservation() -> bool {
-    own_reservation().is_some()
-}
-
-fn own_reservation() -> Option<Record> {
-    let Ok(StoredRecord::Found(record)) = reservation_file::read() else { return None };
-    let own = place::directory().ok()??;
-    let is_own =
-        record.place.timeline == server::timeline() && record.place.origin.directory.is_same(&own);
-    is_own.then_some(record)
-}
-
-/// Removes the bound that was replayed here, once this server's own reservation takes account of it. The bounds that this server
-/// logs do not replace it, so `pg_rewind` could leave this server an older bound than the last one. May raise an error of
-/// PostgreSQL's, and so must be called without the right to write the reservation.
-pub fn remove_accounted() {
-    if !logged_page::exists() || logged_page::try_open().is_err() {
-        return;
-    }
-    let Some(record) = own_reservation() else { return };
-    let is_accounted = |page: ReplayedPage<SIZE>| page.lsn.0 <= record.log_position;
-    if logged_page::read().is_some_and(is_accounted) {
-        logged_page::remove();
-    }
+    let Ok(StoredRecord::Found(record)) = reservation_file::read() else { return false };
+    let own = place::directory().ok().flatten();
+    record.place.timeline == server::timeline()
+        && own.is_some_and(|own| record.place.origin.directory.is_same(&own))
 }

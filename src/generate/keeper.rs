@@ -106,12 +106,7 @@ fn round(shared: &'static SharedState) -> Result<Found, Error> {
         return refused.map(|()| Found::NothingWrong);
     }
     let checked = clocks::check(shared);
-    let replayed = if started {
-        replicated::remove_accounted();
-        None
-    } else {
-        replicated::read()?
-    };
+    let replayed = if started { None } else { replicated::read()? };
     // Another process that writes does what this one would.
     let Some(guard) = shared.write_lock.try_lock() else {
         return checked.map(|_| Found::Nothing);

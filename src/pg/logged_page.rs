@@ -7,15 +7,13 @@
 //! has, in the directory of those that belong to no database.
 //!
 //! Who writes the page inserts the record and leaves its own file alone, so on a server that was never a
-//! standby there is none, and elsewhere it holds what was replayed last. Where nothing was logged since their last common
-//! checkpoint, `pg_rewind` leaves a former primary its own file, and otherwise gives it that of the new primary. So who writes
-//! the page removes a file that it has ([`remove`]), and logs the page again after each checkpoint: the new primary may have
-//! its file in memory only.
+//! standby there is none, and elsewhere it holds what was replayed last. `pg_rewind` takes it for that of the new primary where
+//! nothing was logged since their last common checkpoint, so the page is logged again after each checkpoint.
 //!
-//! **Locking.** [`log`] raises no error and may be called while locks of ours are held; [`read`] and [`remove`] may raise
+//! **Locking.** [`log`] raises no error and may be called while locks of ours are held; [`read`] may raise
 //! one, and may not.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::mem::offset_of;
 
@@ -113,30 +111,6 @@ pub fn log<const SIZE: usize>(bytes: &[u8; SIZE]) -> Lsn {
     }
 }
 
-/// Whether there is a file.
-pub fn exists() -> bool {
-    fs::exists(PAGE_FILE).unwrap_or(false)
-}
-
-/// Removes the file, if there is one. What was logged since then makes it again after a crash. In a process that is in no
-/// transaction.
-///
-/// May raise an error of PostgreSQL's: the file can't be looked at.
-pub fn remove() {
-    // SAFETY: in a transaction, which owns what is pinned or locked if there is an error. No process uses a page of the file
-    // for longer than [`read`] takes, and PostgreSQL waits for that. As in a replay, the file goes at once, and not after the
-    // next checkpoint: its number is never that of another file.
-    transaction::run(|| unsafe {
-        let mut file = pg_sys::smgropen(locator(), SHARED);
-        if pg_sys::smgrexists(file, pg_sys::ForkNumber::MAIN_FORKNUM) {
-            pg_sys::smgrdounlinkall(&raw mut file, 1, true);
-        }
-    });
-}
-
-/// No session's own temporary relation (`InvalidBackendId`, `INVALID_PROC_NUMBER`).
-const SHARED: i32 = -1;
-
 /// The content of a page that was replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayedPage<const SIZE: usize> {
@@ -188,6 +162,8 @@ pub fn read<const SIZE: usize>() -> Option<ReplayedPage<SIZE>> {
 /// # Safety
 /// In a transaction.
 unsafe fn read_in_transaction<const SIZE: usize>() -> Option<ReplayedPage<SIZE>> {
+    /// No session's own temporary relation (`InvalidBackendId`, `INVALID_PROC_NUMBER`).
+    const SHARED: i32 = -1;
     let main = pg_sys::ForkNumber::MAIN_FORKNUM;
     // SAFETY: the caller is in a transaction, which owns the buffer if there is an error. While the buffer is
     // pinned and locked, its page is there and nobody writes to it.

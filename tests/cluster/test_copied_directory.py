@@ -699,7 +699,7 @@ def test_a_standby_has_the_number_that_was_confirmed_on_its_primary_since_it_was
 
 @pytest.mark.parametrize("promoted", ["itself", "a copy of its files"])
 def test_a_promotion_of_a_copy_accepts_nothing(promoted: str) -> None:
-    """It has replayed a reservation of its original, which still generates."""
+    """The last reservation that it has replayed is its original's, which still generates."""
     with Cluster("original", conf=NARROW + PATIENT) as original, ExitStack() as stack:
         original.psql("CREATE EXTENSION id_gen")
         next_id(original)
@@ -708,6 +708,7 @@ def test_a_promotion_of_a_copy_accepts_nothing(promoted: str) -> None:
         server = stack.enter_context(Cluster("copy", clone_of=original, conf="id_gen.worker_id = 2\n"))
         next_id(server)
         server.stop()
+        assert (server.data / "global" / "8473").exists()
         if promoted != "itself":
             files, server = server.data, stack.enter_context(Cluster("promoted"))
             server.stop()
