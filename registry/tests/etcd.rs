@@ -299,8 +299,7 @@ fn a_write_without_an_answer_is_not_repeated() {
     let silent = Stub::start(|_, _| {});
     for (stub, kind) in [(closing, Kind::Unreachable), (silent, Kind::TimedOut)] {
         let both = options(&format!("{},{}", stub.endpoint(), servers.endpoints()));
-        let mut etcd =
-            Etcd::new(EtcdOptions { timeout: Duration::from_millis(600), ..both }).unwrap();
+        let mut etcd = Etcd::new(EtcdOptions { timeout: Duration::from_secs(2), ..both }).unwrap();
         let error = etcd.swap(&NEW).unwrap_err();
         assert_eq!((error.kind, error.server), (kind, stub.endpoint()));
         assert_eq!(etcd.get(KEY), Ok(None));
