@@ -155,13 +155,7 @@ def test_what_the_primary_made_of_a_standby_that_gets_its_number(etcd: Etcd, fle
                 standby.restart()
                 await_holding(standby)
                 last = int(primary.psql(array_of(LEAD_SECONDS * 1000)))
-                primary.psql("CREATE TABLE committed ()")
-                primary.wait_for_catchup(standby)
-                primary.stop("immediate")
-                standby.promote()
-                first = await_id(standby)
-                assert standby.psql(f"SELECT worker_id FROM snowflake_parse({first})") == "9"
-                assert first > last
+                assert_promoted_above(primary, standby, last)
 
 
 def test_what_the_primary_made_with_its_worker_id_of_before(etcd: Etcd, fleet: str) -> None:
@@ -177,13 +171,18 @@ def test_what_the_primary_made_with_its_worker_id_of_before(etcd: Etcd, fleet: s
             set_worker_id(primary, 9)
             last = int(primary.psql(array_of(LEAD_SECONDS * 1000)))
             set_worker_id(primary, 10)
-            primary.psql("CREATE TABLE committed ()")
-            primary.wait_for_catchup(standby)
-            primary.stop("immediate")
-            standby.promote()
-            first = await_id(standby)
-            assert standby.psql(f"SELECT worker_id FROM snowflake_parse({first})") == "9"
-            assert first > last
+            assert_promoted_above(primary, standby, last)
+
+
+def assert_promoted_above(primary: Cluster, standby: Cluster, last: int) -> None:
+    """A standby with worker ID 9, which replaces its primary, starts above the last ID that was committed there."""
+    primary.psql("CREATE TABLE committed ()")
+    primary.wait_for_catchup(standby)
+    primary.stop("immediate")
+    standby.promote()
+    first = await_id(standby)
+    assert standby.psql(f"SELECT worker_id FROM snowflake_parse({first})") == "9"
+    assert first > last
 
 
 def set_worker_id(cluster: Cluster, worker_id: int) -> None:

@@ -160,15 +160,11 @@ pub(super) fn encode(request: &impl Serialize) -> Vec<u8> {
 }
 
 /// Every answer has one; without it, who answered is not etcd. A member whose revision is 0 leaves it out.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Header {
     pub(super) cluster_id: String,
-    #[serde(default, deserialize_with = "number", serialize_with = "text_of_number")]
+    #[serde(default, deserialize_with = "number")]
     pub(super) revision: i64,
-}
-
-fn text_of_number<S: Serializer>(number: &i64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(number)
 }
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
