@@ -37,6 +37,8 @@ pub enum TroubleKind {
     Reservation,
     /// This server can't keep what it has to.
     Disk,
+    /// It has shards that an administrator declared.
+    DeclaredShards,
     /// The system has no thread or no random numbers for a request.
     System,
 }
@@ -123,6 +125,11 @@ impl Trouble {
         )
     }
 
+    /// Whether this server finds it in its own directory, where it looks each time it writes.
+    pub const fn is_found_here(&self) -> bool {
+        matches!(self.kind, TroubleKind::Disk | TroubleKind::DeclaredShards)
+    }
+
     /// The words of it, for any role: the figures may name hosts and files that only some may know of.
     pub fn public_message(&self) -> Message {
         let message = self.message();
@@ -204,6 +211,14 @@ impl Trouble {
                 Code::ERRCODE_INSUFFICIENT_RESOURCES,
                 "could not send a request to the registry",
                 "Raise the limits on threads and memory of the server's operating-system user; this server retries by itself.".to_owned(),
+            ),
+            TroubleKind::DeclaredShards => (
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "a server with declared shards cannot join a fleet",
+                format!(
+                    "Release them, and note their last IDs, above which a member of the fleet can take them: SELECT shard, id_gen_shard_release(shard) FROM unnest('{{{}}}'::integer[]) AS shard;",
+                    self.detail.as_str().split(['{', '}']).nth(1).unwrap_or_default()
+                ),
             ),
             TroubleKind::Disk => (
                 Code::ERRCODE_IO_ERROR,

@@ -140,8 +140,6 @@ pub enum Change {
     Taken(Number),
     /// A shard is given back.
     Released(Number),
-    /// Shards that were declared are given up, because the server is to be in a fleet.
-    GivenUp,
     /// What was to be written before.
     Again,
 }
@@ -415,10 +413,6 @@ impl ShardRefusal {
                     Change::Released(number) => (
                         format!("{} is not released; no other server can take it.", capitalized(&name(*number))),
                         format!("then call again: SELECT id_gen_shard_release({});", number.worker),
-                    ),
-                    Change::GivenUp => (
-                        "The file lists shards from before the server joined its fleet. The server joins when they are released.".to_owned(),
-                        format!("and wait: {TRIES_AGAIN}"),
                     ),
                     Change::Again => (UNWRITTEN.to_owned(), format!("and wait: {TRIES_AGAIN}")),
                 };

@@ -12,7 +12,7 @@ use pgrx::prelude::*;
 
 use crate::durable::number_file;
 use crate::error::fleet::{COPIED_SERVERS, Text, Trouble, TroubleKind};
-use crate::error::shards::{Change, ShardRefusal};
+use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason, report};
 use crate::os::clock;
 use crate::shared::{Membership, SharedState, shard_list};
@@ -24,9 +24,9 @@ pub struct Journal {
     kept: Option<Option<Kept>>,
     /// What the memory of the boot says, as far as it was written.
     witness: Option<Option<Witness>>,
-    /// Why its number could not be kept, and why shards could not be given up, as long as that is so.
+    /// Why its number could not be kept, and which shards keep it from being a member, as long as that is so.
     not_kept: Option<Trouble>,
-    not_given_up: Option<Trouble>,
+    declared: Option<Trouble>,
     /// Numbers whose values could not be read.
     unreadable: Vec<Number>,
     membership: Membership,
@@ -42,7 +42,7 @@ impl Journal {
             kept: None,
             witness: None,
             not_kept: None,
-            not_given_up: None,
+            declared: None,
             unreadable: Vec::new(),
             membership,
         }
@@ -53,8 +53,7 @@ impl Journal {
         let Membership { counts, trouble, .. } = &mut self.membership;
         counts.last_request_ns = took_ns;
         counts.slowest_request_ns = counts.slowest_request_ns.max(took_ns);
-        // That of the disk is over when something was written: see `write`.
-        let trouble_before = trouble.take().filter(|it| it.kind != TroubleKind::Disk);
+        let trouble_before = trouble.take().filter(|it| !it.is_found_here());
         match event {
             Event::Quiet => *trouble = trouble_before.filter(|it| !it.an_answer_ends()),
             Event::Renewed => counts.renewals += 1,
@@ -168,32 +167,28 @@ impl Journal {
         self.membership.phase = member.map(Member::phase);
         let right = member.and_then(Member::right);
         self.membership.right = match right {
-            Some(right) if self.gives_up_shards() => Some(right),
+            Some(right) if self.has_no_declared_shards() => Some(right),
             _ => None,
         };
-        let trouble = self.membership.trouble.or(self.not_kept).or(self.not_given_up);
+        let trouble = self.membership.trouble.or(self.not_kept).or(self.declared);
         self.membership.trouble = trouble;
         self.shared.put_membership(self.membership);
     }
 
-    /// As long as this server makes IDs as a member, it gives up the shards that were declared; whether that could be written.
-    fn gives_up_shards(&mut self) -> bool {
+    /// Whether no shard of this server was declared. Before it is a member, an administrator releases those: nobody else
+    /// tells the fleet how far they are.
+    fn has_no_declared_shards(&mut self) -> bool {
         // As a member it has a layout.
         let Ok(layout) = self.shared.layout() else { return false };
-        let given_up = shard_list::give_up_declared(self.shared, layout);
-        for (number, last_id) in given_up.iter().flatten() {
-            let shard = number.worker;
-            log(
-                PgLogLevel::WARNING,
-                format!(
-                    "shard {shard} is released, and no other member of this server's fleet has it; take it again above its last ID here: SELECT id_gen_shard_take({shard}, above => {last_id});"
-                ),
-            );
-        }
-        let failed = given_up.err().map(|error| {
-            ShardRefusal::Unwritten { change: Change::GivenUp, error }.message().primary
-        });
-        note_disk(&mut self.not_given_up, failed)
+        let found = match shard_list::declared(self.shared, layout) {
+            Ok(shards) if shards.is_empty() => None,
+            Ok(shards) => Some(declared_shards(&shards)),
+            Err(error) => {
+                let unread = ShardRefusal::Unreadable(error).message().primary;
+                Some(Trouble::new(TroubleKind::Disk, &unread))
+            }
+        };
+        note(&mut self.declared, found)
     }
 
     /// Whoever writes the reservation, and so holds the lock, writes the witness too.
@@ -226,14 +221,15 @@ impl Journal {
         let written = number_file::keep(server_id, kept.as_ref(), fleet);
         // What has failed may have reached the disk.
         self.kept = written.is_ok().then_some(kept);
-        note_disk(&mut self.not_kept, written.err().map(|error| error.message().primary));
+        let failed = written.err().map(|error| error.message().primary);
+        note(&mut self.not_kept, failed.map(|failed| Trouble::new(TroubleKind::Disk, &failed)));
     }
 }
 
-/// Takes note of why something could not be written, or that it was: one line for an incident. Whether it was.
-fn note_disk(trouble: &mut Option<Trouble>, failed: Option<String>) -> bool {
+/// Takes note of what this server found in its own directory: one line for an incident. Whether all is well there.
+fn note(trouble: &mut Option<Trouble>, found: Option<Trouble>) -> bool {
     let before = *trouble;
-    *trouble = failed.map(|failed| Trouble::new(TroubleKind::Disk, &failed));
+    *trouble = found;
     match (before, *trouble) {
         (None, Some(trouble)) => {
             report::log(&Error::from(Reason::Fleet(trouble)), PgLogLevel::WARNING);
@@ -275,6 +271,16 @@ fn names(shards: &[Number]) -> String {
     let more = if shards.len() > NAMED_SHARDS { ", ..." } else { "" };
     let word = if shards.len() == 1 { "shard" } else { "shards" };
     format!("{word} {named}{more}")
+}
+
+/// As many shards as there is room for; when they are released, the rest is named.
+const NAMED_DECLARED: usize = 64;
+
+fn declared_shards(shards: &[Number]) -> Trouble {
+    let named = shards.iter().take(NAMED_DECLARED).map(|it| it.worker.to_string());
+    let named = named.collect::<Vec<_>>().join(",");
+    let detail = format!("shards {{{named}}} of this server were declared outside of a fleet");
+    Trouble::new(TroubleKind::DeclaredShards, &detail)
 }
 
 /// Why there is no number for this server: all those that it may take, from one listing.

@@ -592,7 +592,10 @@ pub fn release(worker: i32) -> Result<Released, Error> {
             // Its datacenter may be another than the server's by now.
             false => shared.shard_of_worker(worker).unwrap_or(number),
         };
-        (number, state.settings.has_registry)
+        let owned = shared.shards().places().find(number).and_then(Place::owned);
+        // A fleet does not know of a declared one.
+        let in_fleet = state.settings.has_registry && owned.is_none_or(|owned| owned.in_fleet);
+        (number, in_fleet)
     };
     shard_lock::lock(number);
     let member = if in_fleet { Some(member(shared, layout)?) } else { None };

@@ -251,61 +251,26 @@ pub fn end_before_start(
     }
 }
 
-/// Gives up what an administrator declared, before this server makes IDs as a member of a fleet, whose other members do not
-/// know of it; first on disk, so that nothing brings it back. Returns which shards that were, and the last ID that each can
-/// have made.
+/// The shards of this server that an administrator declared. Other members of a fleet do not know of them, so a server that
+/// has any is none.
 ///
 /// # Errors
-/// If the file can't be read or written. The server must not be a member then.
-pub fn give_up_declared(
-    shared: &SharedState,
-    layout: &Layout,
-) -> Result<Vec<(Number, i64)>, FileError> {
+/// If the file can't be read.
+pub fn declared(shared: &SharedState, layout: &Layout) -> Result<Vec<Number>, FileError> {
     if server::is_in_recovery() {
         // Once it is promoted, the file is of another timeline.
         return Ok(Vec::new());
     }
     let is_unread =
         || matches!(shared.lock().shards.file, FileState::Unread | FileState::Unreadable);
-    let is_declared = |place: &&Place| place.owned().is_some_and(|owned| !owned.in_fleet);
-    if !is_unread() && !shared.shards().in_use().any(|place| is_declared(&place)) {
-        return Ok(Vec::new());
-    }
-    let guard = shared.write_lock.lock();
     if is_unread() {
-        read_file(shared, layout, &guard)?;
-    }
-    let declared: Vec<&Place> = shared.shards().in_use().filter(is_declared).collect();
-    if declared.is_empty() {
-        return Ok(Vec::new());
-    }
-    let entries = {
-        let state = shared.lock();
-        let before: Vec<_> = declared.iter().map(|place| place.owned()).collect();
-        declared.iter().for_each(|place| {
-            place.close();
-            place.set_owned(None);
-        });
-        let entries = entries(shared, &state, layout);
-        declared.iter().zip(before).for_each(|(place, owned)| place.set_owned(owned));
-        entries
-    };
-    write_file(shared, &entries, &guard)?;
-    let mut state = shared.lock();
-    declared.iter().for_each(|place| place.set_owned(None));
-    // Of what was made before the server started it knows only once it has made IDs itself.
-    let before = match state.shards.start {
-        0 => {
-            let lead_ms = i64::from(state.settings.max_lead_ms);
-            layout.first_position(layout.tick_from(state.trusted_ms(None).saturating_add(lead_ms)))
+        let guard = shared.write_lock.lock();
+        if is_unread() {
+            read_file(shared, layout, &guard)?;
         }
-        start => start,
-    };
-    let last_id = |place: &Place| {
-        let number = place.number()?;
-        Some((number, id_at_end(layout, number, place.end().max(before))))
-    };
-    Ok(declared.into_iter().filter_map(last_id).collect())
+    }
+    let is_declared = |place: &&Place| place.owned().is_some_and(|owned| !owned.in_fleet);
+    Ok(shared.shards().in_use().filter(is_declared).filter_map(Place::number).collect())
 }
 
 /// The last ID of a shard below a position, or one above it of the same tick.

@@ -588,82 +588,45 @@ def test_a_copy_of_a_member_has_none_of_its_shards(first: Cluster) -> None:
 
 
 @pytest.mark.long
-def test_declared_shards_do_not_count_in_a_fleet_nor_the_other_way_round(first: Cluster) -> None:
+def test_shards_of_a_fleet_do_not_count_outside_of_it_and_declared_ones_are_released_first(
+    first: Cluster, second: Cluster
+) -> None:
+    """Or two servers that know nothing of each other would have one shard."""
     await_number(first)
     take(first, SHARD, above=None)
     last = next_of(first, SHARD)
     become(first, ALONE)
-    error = refused(first, SHARD)
-    assert error.message == f"shard {SHARD} belongs to another fleet"
+    assert refused(first, SHARD).message == f"shard {SHARD} belongs to another fleet"
     first.psql(RECOVER.format(shard=SHARD))
     assert next_of(first, SHARD) > last
-    declared = next_of(first, SHARD)
+    # More than the clock allows for: nobody but this server knows how far it is.
+    first.psql(f"SELECT id_gen_shard_take({SHARD}, above => snowflake_max(clock_timestamp() + '4 s'::interval))")
+    take(first, SHARD + 1)
+    last = max(many_of(first, SHARD, 100))
     become(first, MEMBER)
-    await_number(first)
+    declared = "a server with declared shards cannot join a fleet"
+    await_refusal(first, declared)
     assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
-    take(first, SHARD, above=None)
-    assert next_of(first, SHARD) > declared
-
-
-@pytest.mark.long
-def test_what_was_declared_before_a_fleet_is_not_had_after_it(first: Cluster, second: Cluster) -> None:
-    for server in (first, second):
-        await_number(server)
-    become(first, ALONE)
-    take(first, SHARD)
-    made = set(many_of(first, SHARD, 1_000))
-    become(first, MEMBER)
+    assert refused(first, SHARD + 1).sqlstate == "55000"
+    assert checks(first)["worker_id"].status == "error"
+    blocker = first.data / "id_gen/pgsql_tmp_shards_writing"
+    blocker.mkdir()
+    error = refusal(first, f"SELECT id_gen_shard_release({SHARD})")
+    assert error.message.startswith('could not write file "id_gen/pgsql_tmp_shards"')
+    first.restart()
+    await_refusal(first, declared)
+    blocker.rmdir()
+    line = refusal(first, "SELECT snowflake_next()").hint
+    assert line and line.endswith(";")
+    released = dict(row.split("|") for row in first.psql(line.split(": ")[1]).splitlines())
+    assert released.keys() == {str(SHARD), str(SHARD + 1)}
+    assert int(released[str(SHARD)]) >= last
     await_number(first)
-    take(second, SHARD, above=None)
+    take(second, SHARD, int(released[str(SHARD)]))
+    assert first_given(second, lambda: next_of(second, SHARD), NO_NUMBER) > last
     become(first, ALONE)
     assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
     assert refusal(first, f"SELECT id_gen_shard_take({SHARD})").message.endswith("is unknown to this server")
-    assert made.isdisjoint(many_of(second, SHARD, 1_000))
-
-
-@pytest.mark.long
-def test_a_server_is_no_member_before_it_has_written_down_what_it_gives_up(first: Cluster, second: Cluster) -> None:
-    """Or leaving the fleet would bring it back, and another member can have taken it."""
-    await_number(first)
-    become(first, ALONE)
-    take(first, SHARD)
-    made = set(many_of(first, SHARD, 1_000))
-    blocker = first.data / "id_gen/pgsql_tmp_shards_writing"
-    blocker.mkdir()
-    become(first, MEMBER)
-    error = await_trouble(first)
-    assert error.detail and error.detail.startswith('Could not write file "id_gen/pgsql_tmp_shards"')
-    take(second, SHARD, above=None)
-    become(first, ALONE)
-    # It was no member, so this is as if it had never tried: administrators know of both.
-    assert made.isdisjoint(many_of(first, SHARD, 1))
-    become(first, MEMBER)
-    await_trouble(first)
-    since = first.log_position
-    blocker.rmdir()
-    await_number(first)
-    first.wait_for_log(f"shard {SHARD} is released", since)
-    assert f"shard 0 {SHARD} declared" not in (first.data / "id_gen/pgsql_tmp_shards").read_text()
-    become(first, ALONE)
-    assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
-
-
-@pytest.mark.long
-def test_a_shard_that_is_given_up_is_taken_above_what_led_the_clock(first: Cluster, second: Cluster) -> None:
-    """The registry does not know how far it is; the server that gives it up does, and has the line."""
-    become(first, ALONE)
-    ahead = "snowflake_max(clock_timestamp() + '4 s'::interval)"
-    first.psql(f"SELECT id_gen_shard_take({SHARD}, above => {ahead})")
-    last = max(many_of(first, SHARD, 100))
-    since = first.log_position
-    become(first, MEMBER)
-    await_number(first)
-    first.wait_for_log(f"shard {SHARD} is released", since)
-    line = re.search(r"SELECT id_gen_shard_take[^;]*;", first.log(since))
-    assert line
-    second.psql(line[0])
-    await_usable(second, SHARD)
-    assert first_given(second, lambda: next_of(second, SHARD), NO_NUMBER) > last
 
 
 @pytest.mark.long
