@@ -31,10 +31,9 @@ fn opened(options: &[u8]) -> Result<BoxedStore, StoreError> {
     let timeout = Duration::from_millis(options.timeout_ms);
     if options.is_postgresql() {
         let pq_options = PostgresqlOptions { conninfo: options.registry, timeout };
-        let postgresql = Postgresql::new(LibPq::load(None)?, pq_options)?;
-        return Ok(Box::new(postgresql.following(options.seen)));
+        return Ok(Box::new(Postgresql::new(LibPq::load(None)?, pq_options)?));
     }
-    let etcd = Etcd::new(EtcdOptions {
+    Ok(Box::new(Etcd::new(EtcdOptions {
         endpoints: EtcdOptions::parse_endpoints(&options.registry)?,
         timeout,
         ca_file: options.ca_file.map(Into::into),
@@ -42,8 +41,7 @@ fn opened(options: &[u8]) -> Result<BoxedStore, StoreError> {
         key_file: options.key_file.map(Into::into),
         user: options.user,
         password_file: options.password_file.map(Into::into),
-    })?;
-    Ok(Box::new(etcd.following(options.seen)))
+    })?))
 }
 
 /// # Safety
@@ -76,7 +74,7 @@ unsafe extern "C" fn open(options: Borrowed, store: *mut Handle) -> Owned {
 unsafe extern "C" fn call(store: Handle, call: Borrowed) -> Owned {
     // SAFETY: opened above and not closed; nobody else uses it meanwhile. The bytes are there until this returns.
     let (store, call) = unsafe { (&mut *store.cast::<BoxedStore>(), slice(call)) };
-    let answer = catch_unwind(AssertUnwindSafe(|| wire::serve(store, call)));
+    let answer = catch_unwind(AssertUnwindSafe(|| wire::serve(store, call).answer));
     owned(answer.unwrap_or_else(|_| wire::refusal(panicked())))
 }
 

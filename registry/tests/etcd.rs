@@ -280,7 +280,8 @@ fn a_cluster_that_was_restored_is_told_by_its_revision() {
     for _ in 0..2 {
         let mut seen = BTreeMap::from([("etcd 2".to_owned(), 9)]);
         let mut next = || {
-            let mut etcd = open(&stub.endpoint()).following(seen.clone());
+            let mut etcd = open(&stub.endpoint());
+            etcd.follow(seen.clone());
             let answer = etcd.get(KEY);
             seen.extend(etcd.seen());
             answer

@@ -122,11 +122,20 @@ fn a_table_has_an_identity_that_a_copy_has_not() {
     assert!(error.detail.contains(&identity) && error.detail.contains(&copied), "{error}");
     // A primary that was replaced by a promoted standby; what was seen of others does not count.
     let follow = |identity: &str, timeline| {
-        server.registry().following(BTreeMap::from([(identity.to_owned(), timeline)])).get("a")
+        let mut store = server.registry();
+        store.follow(BTreeMap::from([(identity.to_owned(), timeline)]));
+        store.get("a")
     };
     assert_eq!(follow(&copied, 1), Ok(Some("1".to_owned())));
     assert_eq!(follow(&identity, 2), Ok(Some("1".to_owned())));
     fails(follow(&copied, 2), StoreErrorKind::FormerPrimary);
+    // Nor is anything written in a session that is open already.
+    let mut store = server.registry();
+    store.identity().unwrap();
+    store.follow(BTreeMap::from([(copied, 2)]));
+    let written = store.swap(&Swap { key: "b", expected: None, new: "2", others: &[] });
+    fails(written, StoreErrorKind::FormerPrimary);
+    assert_eq!(server.registry().get("b"), Ok(None));
 }
 
 /// Plants a copy of every function, operator and view of PostgreSQL's that others can make, and of a type.

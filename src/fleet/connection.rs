@@ -16,7 +16,7 @@ use std::time::Duration;
 use id_gen_core::fleet::store::{
     Keys, KeysError, Store, StoreError, StoreErrorKind, Swap, Swapped, Weakness,
 };
-use id_gen_core::fleet::wire::{self, Seen};
+use id_gen_core::fleet::wire::{self, Seen, Served};
 use id_gen_core::fleet::{Answer, Meta, Request, ask};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -65,10 +65,10 @@ impl Registry {
     }
 
     /// Carries out a session's call.
-    pub fn serve(&mut self, call: &[u8]) -> Vec<u8> {
+    pub fn serve(&mut self, call: &[u8]) -> Served {
         match self.store() {
             Some((store, _)) => wire::serve(store, call),
-            None => wire::refusal(no_answer()),
+            None => Served { answer: wire::refusal(no_answer()), refused: None },
         }
     }
 

@@ -15,7 +15,7 @@ use id_gen_core::clock::ClockMonitor;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::shard::{self, Had};
 use id_gen_core::fleet::store::{KeysError, StoreError, StoreErrorKind};
-use id_gen_core::fleet::wire::{self, Seen};
+use id_gen_core::fleet::wire::{self, Seen, Served};
 use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::startup::StoredRecord;
 use id_gen_core::ticket;
@@ -210,8 +210,8 @@ struct Registrar {
     /// For its own requests: about a range of numbers, or its worker ID.
     own: Line<Reply, Subject>,
     /// For those of sessions.
-    sessions: Line<Vec<u8>, Ticket>,
-    /// The state of the registry, as connections for its own requests have found it.
+    sessions: Line<Served, Ticket>,
+    /// The state of registries, as both connections have found it.
     seen: Seen,
     /// The fleet, and this server's place in it, as soon as the registry has told of it.
     fleet: Option<(Meta, Member)>,
@@ -228,7 +228,7 @@ struct Registrar {
     resets: u64,
     ended_waits: u64,
     restores: u64,
-    /// Whether the registry is a server that another one has replaced.
+    /// Whether a server was refused because another one has replaced it.
     refuses_former: bool,
 }
 
@@ -276,7 +276,6 @@ impl Registrar {
             self.shared.registrar.heartbeat();
             self.follow_reset();
             self.follow_end_of_wait();
-            self.follow_restore();
             self.ask_own();
             self.ask_for_session();
             self.answer_sessions();
@@ -419,9 +418,7 @@ impl Registrar {
     /// Sees to it that there is a connection for its own requests, which is made with the first one.
     fn connect(&mut self) -> bool {
         if self.own.connection.is_none() {
-            // An answer that the connection before still gets counts no more.
-            self.seen = self.seen.apart();
-            match self.connection(self.seen.clone()) {
+            match self.connection() {
                 Ok(connection) => self.own.connection = Some(connection),
                 Err(error) => self.fail(Trouble::new(TroubleKind::System, &error.to_string())),
             }
@@ -429,13 +426,13 @@ impl Registrar {
         self.own.connection.is_some()
     }
 
-    fn connection<T: Send + 'static>(&mut self, seen: Seen) -> io::Result<Connection<T>> {
+    fn connection<T: Send + 'static>(&mut self) -> io::Result<Connection<T>> {
         let timeout = Duration::from_millis(self.terms().timeout_ms.into());
         let bell = match &mut self.bell {
             Some(bell) => bell,
             none => none.insert(Bell::new()?),
         };
-        Connection::new(&self.settings, timeout, seen, bell)
+        Connection::new(&self.settings, timeout, self.seen.clone(), bell)
     }
 
     /// Passes on what a session asks, where no other request of a session is on its way.
@@ -446,8 +443,10 @@ impl Registrar {
         let Some((ticket, call)) = self.shared.requests.take(self.settings.fingerprint()) else {
             return;
         };
+        // What was reported before the request.
+        self.follow_restore();
         if self.sessions.connection.is_none() {
-            match self.connection(self.seen.apart()) {
+            match self.connection() {
                 Ok(connection) => self.sessions.connection = Some(connection),
                 Err(error) => {
                     let answer = wire::refusal(wire::unexpected(error.to_string()));
@@ -597,7 +596,15 @@ impl Registrar {
             None => {}
         }
         match self.sessions.answer() {
-            Some(answer) => self.end_session(answer.unwrap_or_else(wire::refusal)),
+            Some(Ok(Served { answer, refused })) => {
+                if let Some(kind) = refused {
+                    // The next one finds out what is there by then.
+                    self.sessions.connection = None;
+                    self.refuses_former |= kind == StoreErrorKind::FormerPrimary;
+                }
+                self.end_session(answer);
+            }
+            Some(Err(error)) => self.end_session(wire::refusal(error)),
             None if self.sessions.is_late(timeout_ms) => self.give_up_session(),
             None => {}
         }
@@ -605,7 +612,6 @@ impl Registrar {
 
     fn answered(&mut self, Found { meta, registry, answer, weakness }: Found) {
         self.journal.heard(weakness);
-        self.refuses_former = false;
         let is_moved = self.registry.is_some() && registry != self.registry;
         self.registry = registry;
         if is_moved {

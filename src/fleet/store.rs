@@ -25,7 +25,6 @@ pub fn opener(settings: &RegistrySettings, timeout: Duration, seen: Seen) -> Ope
         key_file: settings.key_file.clone(),
         user: settings.user.clone(),
         password_file: settings.password_file.clone(),
-        seen: seen.get(),
     };
     if options.is_postgresql() {
         // PostgreSQL finds its own libpq; the linker may find another, or none.

@@ -3,7 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -68,44 +68,69 @@ def test_a_copy_of_the_table_numbers_nobody_before_it_is_adopted(registry: Clust
         assert await_number(newcomer) == number
 
 
-def test_a_primary_that_was_replaced_is_no_registry() -> None:
-    """It comes back on its own timeline, and libpq finds it first."""
-    replaced = "the PostgreSQL server in id_gen.registry was replaced by a promoted standby"
+REPLACED = "the PostgreSQL server in id_gen.registry was replaced by a promoted standby"
+
+
+def await_renewal(member: Cluster) -> None:
+    renewals = member.psql("SELECT renewals FROM id_gen_stat_fleet")
+    member.poll_until(f"SELECT renewals > {renewals} FROM id_gen_stat_fleet")
+
+
+@contextmanager
+def replaced_primary() -> Iterator[tuple[Cluster, Cluster, Cluster]]:
+    """One that comes back on its own timeline, and that libpq finds first; its promoted standby; and the member, whose
+    registrar asks the standby. No session has asked that yet."""
     with (
         Cluster("primary") as primary,
         Cluster("standby", standby_of=primary) as standby,
         Cluster("member", conf=member_conf(uri(primary, standby))) as member,
     ):
-
-        def await_renewal() -> None:
-            renewals = member.psql("SELECT renewals FROM id_gen_stat_fleet")
-            member.poll_until(f"SELECT renewals > {renewals} FROM id_gen_stat_fleet")
-
         create_fleet(member)
         await_number(member)
         primary.wait_for_catchup(standby)
         primary.stop("immediate")
         standby.promote()
-        await_renewal()
-        assert len(grants(member)) == 1
+        await_renewal(member)
         primary.start()
+        yield primary, standby, member
+
+
+def follow_report(member: Cluster, remedy: str | None) -> None:
+    told = re.search(r"SELECT (\w+\.)?id_gen_fleet_report_restore\(\);", remedy or "")
+    assert told, remedy
+    assert member.psql(told[0])
+
+
+def test_a_session_that_meets_a_replaced_primary_alone_is_refused_and_led_out() -> None:
+    with replaced_primary() as (_, standby, member):
+        error = refusal(member, "SELECT id_gen_fleet_release(0)")
+        assert error.message == REPLACED
+        await_renewal(member)
+        assert member.psql("SELECT error IS NULL, acquisitions FROM id_gen_stat_fleet") == "t|1"
+        follow_report(member, error.hint)
+        # From here on the server asks that one, too.
+        standby.stop()
+        member.poll_until("SELECT error IS NULL AND acquisitions = 2 FROM id_gen_stat_fleet")
+        await_number(member)
+
+
+def test_a_primary_that_was_replaced_is_no_registry() -> None:
+    with replaced_primary() as (primary, standby, member):
         standby.psql(f"SELECT {END_SESSIONS}")
-        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=replaced)
-        assert refusal(member, "SELECT id_gen_fleet_release(0)").message == replaced
+        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=REPLACED)
+        assert refusal(member, "SELECT id_gen_fleet_release(0)").message == REPLACED
         # Another address in between makes it forget nothing.
         change(member, "registry", "etcd://127.0.0.1:1")
         member.poll_until("SELECT error FROM id_gen_stat_fleet", expected="the fleet's registry cannot be reached")
         change(member, "registry", uri(primary, standby))
-        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=replaced)
+        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=REPLACED)
         primary.stop()
-        await_renewal()
+        await_renewal(member)
         # The other way round, an administrator has decided.
         standby.stop()
         primary.start()
-        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=replaced)
-        remedy = checks(member)["fleet"].remedy or ""
-        assert (told := re.search(r"SELECT (\w+\.)?id_gen_fleet_report_restore\(\);", remedy)), remedy
-        assert member.psql(told[0])
+        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=REPLACED)
+        follow_report(member, checks(member)["fleet"].remedy)
         await_number(member)
         member.poll_until("SELECT error IS NULL FROM id_gen_stat_fleet")
 

@@ -13,6 +13,8 @@
 //! No number is both a server's and a shard's: whoever acquires a number writes its grant only if there is no shard of it, in
 //! the same transaction, and whoever takes a shard writes its value only if there is no grant.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::grant::{Grant, Number, Terms};
@@ -47,11 +49,15 @@ pub trait Store {
         Ok(None)
     }
 
-    /// The registry that this session has seen ([`Store::identity`]), and how far its history had come, for a later session to
-    /// compare with; `None` if it keeps none.
+    /// The registry that has answered last ([`Store::identity`]), and how far its history had come, for others to compare with;
+    /// `None` if it keeps none.
     fn seen(&self) -> Option<(String, i64)> {
         None
     }
+
+    /// Refuses from here on what comes from before these positions, by [`Store::identity`]: others have [`Store::seen`] them
+    /// already.
+    fn follow(&mut self, _seen: BTreeMap<String, i64>) {}
 
     /// Which store this is: a name that no other one has, however much its keys are the same. A copy has another, unless it
     /// is started as the same cluster of etcd.

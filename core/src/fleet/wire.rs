@@ -33,8 +33,6 @@ pub struct Options {
     pub user: Option<String>,
     /// The file with the password, for etcd.
     pub password_file: Option<String>,
-    /// How far the history of registries had come, as earlier sessions have seen it ([`Store::seen`]).
-    pub seen: BTreeMap<String, i64>,
 }
 
 impl Options {
@@ -81,15 +79,20 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
 }
 
 /// Carries a call out, and returns the bytes of the answer.
-pub fn serve(store: &mut dyn Store, call: &[u8]) -> Vec<u8> {
+pub fn serve(store: &mut dyn Store, call: &[u8]) -> Served {
     fn reply<T: Serialize>(
         store: &mut dyn Store,
         call: impl FnOnce(&mut dyn Store) -> Result<T, StoreError>,
-    ) -> Vec<u8> {
+    ) -> Served {
         let answer = call(store);
-        encode(&Reply { answer, seen: store.seen() })
+        let refused = answer.as_ref().err().map(|error| error.kind);
+        Served { answer: encode(&Reply { answer, seen: store.seen() }), refused }
     }
-    match decode(call) {
+    let call = decode(call).map(|(call, seen)| {
+        store.follow(seen);
+        call
+    });
+    match call {
         Ok(Call::Check) => reply(store, |store| store.check()),
         Ok(Call::Identity) => reply(store, |store| store.identity()),
         Ok(Call::Prepare) => reply(store, |store| store.prepare()),
@@ -102,8 +105,16 @@ pub fn serve(store: &mut dyn Store, call: &[u8]) -> Vec<u8> {
                 Swap { key: &key, expected: expected.as_deref(), new: &new, others: &others };
             reply(store, |store| store.swap(&swap))
         }
-        Err(error) => refusal(error),
+        Err(error) => Served { refused: Some(error.kind), answer: refusal(error) },
     }
+}
+
+/// What came of a call.
+pub struct Served {
+    /// The bytes of the answer.
+    pub answer: Vec<u8>,
+    /// Why it was refused, if it was.
+    pub refused: Option<StoreErrorKind>,
 }
 
 /// The answer to a call that was not carried out.
@@ -111,20 +122,13 @@ pub fn refusal(error: StoreError) -> Vec<u8> {
     encode(&Reply::<()> { answer: Err(error), seen: None })
 }
 
-/// How far the history of each registry had come that stores have seen, for those that are opened later. Whoever gives a store
-/// up opens the next one with one that is [`Seen::apart`]: what the former still hears counts no more.
+/// How far the history of each registry had come that stores have seen: all that have a clone know it.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Mutex<BTreeMap<String, i64>>>);
 
 impl Seen {
-    /// The same, from here on apart from those with a clone.
-    #[must_use]
-    pub fn apart(&self) -> Seen {
-        Seen(Arc::new(Mutex::new(self.get())))
-    }
-
     /// What was seen, by [`Store::identity`].
-    pub fn get(&self) -> BTreeMap<String, i64> {
+    fn get(&self) -> BTreeMap<String, i64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -146,13 +150,15 @@ pub struct Remote<F> {
 }
 
 impl<F: FnMut(&[u8]) -> Vec<u8>> Remote<F> {
-    /// The store that this function passes calls to.
+    /// The store that this function passes calls to, with what was seen so far.
     pub const fn new(pass: F, seen: Seen) -> Remote<F> {
         Remote { pass, seen }
     }
 
     fn ask<T: DeserializeOwned>(&mut self, call: &Call) -> Result<T, StoreError> {
-        let Reply { answer, seen } = decode(&(self.pass)(&encode(call)))?;
+        // As of before the call: an answer to another one that comes meanwhile may be of later.
+        let asked = encode(&(call, self.seen.get()));
+        let Reply { answer, seen } = decode(&(self.pass)(&asked))?;
         self.seen.note(seen);
         answer
     }
@@ -251,7 +257,7 @@ mod tests {
     #[test]
     fn calls_and_answers_come_through_as_they_are() {
         let mut echo = Echo::default();
-        let mut remote = Remote::new(|call: &[u8]| serve(&mut echo, call), Seen::default());
+        let mut remote = Remote::new(|call: &[u8]| serve(&mut echo, call).answer, Seen::default());
         let seen = remote.seen.clone();
         assert_eq!(remote.get("a\"b"), Ok(Some("a\"b".to_owned())));
         let known = |position| BTreeMap::from([("echo".to_owned(), position)]);
@@ -271,15 +277,13 @@ mod tests {
         ] {
             assert_eq!(remote.swap(&swap), Echo::default().swap(&swap));
         }
-        let apart = seen.apart();
-        assert_eq!((remote.check(), apart.get()), (Ok(()), known(1)));
     }
 
     #[test]
     fn bytes_that_are_no_call_and_no_answer_are_errors() {
         let mut echo = Echo::default();
         for bytes in [&b""[..], b"null", b"\xff", b"{\"List\":1}"] {
-            let reply: Reply<()> = decode(&serve(&mut echo, bytes)).unwrap();
+            let reply: Reply<()> = decode(&serve(&mut echo, bytes).answer).unwrap();
             assert_eq!(reply.answer.unwrap_err().kind, StoreErrorKind::Unexpected);
             let error =
                 Remote::new(|_: &[u8]| bytes.to_vec(), Seen::default()).check().unwrap_err();

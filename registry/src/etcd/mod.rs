@@ -114,7 +114,7 @@ pub struct Etcd {
     first: usize,
     /// The cluster that has answered, and the highest revision that it had.
     seen: Option<Header>,
-    /// The highest revisions that earlier sessions have seen, by [`Store::identity`].
+    /// The highest revisions that others had seen before the present call.
     before: BTreeMap<String, i64>,
 }
 
@@ -164,13 +164,6 @@ impl Etcd {
         })
     }
 
-    /// Refuses answers from before those of earlier sessions, as they said themselves ([`Store::seen`]). A session ends with the
-    /// first request that takes too long, which is when an etcd is restored.
-    #[must_use]
-    pub fn following(self, before: BTreeMap<String, i64>) -> Etcd {
-        Etcd { before, ..self }
-    }
-
     /// Whether an answer may be the next one after those before.
     fn note(&mut self, found: Header) -> Result<(), Failure> {
         if let Some(known) = &self.seen
@@ -182,10 +175,8 @@ impl Etcd {
             );
             return Err(Failure::answered(StoreErrorKind::OtherCluster, detail));
         }
-        let before = match &self.seen {
-            Some(known) => Some(known.revision),
-            None => self.before.get(&identity(&found.cluster_id)).copied(),
-        };
+        let of_others = self.before.get(&identity(&found.cluster_id)).copied();
+        let before = self.seen.as_ref().map(|known| known.revision).max(of_others);
         if let Some(before) = before.filter(|before| *before > found.revision) {
             let detail = format!(
                 "its revision is {}, and was {before} before: it was restored from an older state",
@@ -355,6 +346,10 @@ impl Store for Etcd {
     fn seen(&self) -> Option<(String, i64)> {
         let seen = self.seen.as_ref()?;
         Some((identity(&seen.cluster_id), seen.revision))
+    }
+
+    fn follow(&mut self, seen: BTreeMap<String, i64>) {
+        self.before = seen;
     }
 
     /// Whether the database of the member that is asked is near its quota.

@@ -68,7 +68,7 @@ pub struct Postgresql {
     session: Option<Session>,
     /// The table that has answered, as soon as there is one.
     seen: Option<Seen>,
-    /// The latest timelines that earlier sessions have seen, by [`Store::identity`].
+    /// The latest timelines that others had seen before the present call.
     before: BTreeMap<String, i64>,
 }
 
@@ -210,14 +210,8 @@ impl Postgresql {
         })
     }
 
-    /// Refuses a server on an earlier timeline than earlier sessions have seen, as they said themselves ([`Store::seen`]).
-    #[must_use]
-    pub fn following(self, before: BTreeMap<String, i64>) -> Postgresql {
-        Postgresql { before, ..self }
-    }
-
-    /// Whether a session may be the next one after those before.
-    fn follow(&mut self, session: &mut Session, call: &Call) -> Result<(), StoreError> {
+    /// Whether a new session may be the next one after those before.
+    fn is_same(&mut self, session: &mut Session, call: &Call) -> Result<(), StoreError> {
         if self.seen.is_none() && self.before.is_empty() {
             return Ok(());
         }
@@ -229,17 +223,18 @@ impl Postgresql {
             let detail = format!("it is registry \"{now}\", and was \"{before}\" before");
             return Err(session.error(StoreErrorKind::OtherCluster, &detail));
         }
-        let timeline = i64::from(now.timeline);
-        let before = match &self.seen {
-            Some(seen) => Some(seen.timeline.into()),
-            None => self.before.get(&now.identity).copied(),
-        };
-        if let Some(before) = before.filter(|before| *before > timeline) {
-            let detail = format!("it is on timeline {timeline}, and was on {before} before");
-            return Err(session.error(StoreErrorKind::FormerPrimary, &detail));
-        }
         self.seen = Some(now);
         Ok(())
+    }
+
+    /// Refuses a session with a server that another one has replaced. It stays open, and is on one timeline.
+    fn is_latest(&self, session: &Session) -> Result<(), StoreError> {
+        let Some(Seen { identity, timeline }) = &self.seen else { return Ok(()) };
+        let before = self.before.get(identity).filter(|before| **before > i64::from(*timeline));
+        before.map_or(Ok(()), |before| {
+            let detail = format!("it is on timeline {timeline}, and was on {before} before");
+            Err(session.error(StoreErrorKind::FormerPrimary, &detail))
+        })
     }
 
     /// Creates the table, if the connection's `search_path` has none, in the first schema of that.
@@ -278,10 +273,11 @@ impl Postgresql {
             None => {
                 let mut new =
                     Session::open(self.libpq, &self.conninfo, &mut self.passwords, &call)?;
-                self.follow(&mut new, &call)?;
+                self.is_same(&mut new, &call)?;
                 new
             }
         };
+        self.is_latest(&session)?;
         let done = work(&mut session, &call)?;
         self.session = Some(session);
         Ok(done)
@@ -300,6 +296,10 @@ impl Store for Postgresql {
     fn seen(&self) -> Option<(String, i64)> {
         let Seen { identity, timeline } = self.seen.as_ref()?;
         Some((identity.clone(), (*timeline).into()))
+    }
+
+    fn follow(&mut self, seen: BTreeMap<String, i64>) {
+        self.before = seen;
     }
 
     fn prepare(&mut self) -> Result<(), StoreError> {

@@ -1,6 +1,5 @@
 //! The table of functions, used as the server's library uses it.
 
-use std::collections::BTreeMap;
 use std::ptr;
 
 use id_gen_core::fleet::driver::{Borrowed, Driver, Handle, Owned, VERSION};
@@ -39,7 +38,7 @@ fn open(options: &[u8]) -> Result<Handle, StoreError> {
     Ok(store)
 }
 
-fn options(registry: &str, seen: BTreeMap<String, i64>) -> Vec<u8> {
+fn options(registry: &str) -> Vec<u8> {
     wire::encode(&Options {
         registry: registry.to_owned(),
         timeout_ms: 5000,
@@ -48,7 +47,6 @@ fn options(registry: &str, seen: BTreeMap<String, i64>) -> Vec<u8> {
         key_file: None,
         user: None,
         password_file: None,
-        seen,
     })
 }
 
@@ -57,7 +55,7 @@ fn a_store_is_opened_called_and_closed_and_what_it_saw_goes_on() {
     assert_eq!(table().version, VERSION);
     let stub = Stub::saying("200 OK", AT_5);
     let seen = Seen::default();
-    let store = open(&options(&stub.endpoint(), BTreeMap::new())).unwrap();
+    let store = open(&options(&stub.endpoint())).unwrap();
     // SAFETY: an open store, used here alone.
     let pass = |call: &[u8]| taken(unsafe { (table().call)(store, borrowed(call)) });
     let mut remote = Remote::new(pass, seen.clone());
@@ -67,7 +65,7 @@ fn a_store_is_opened_called_and_closed_and_what_it_saw_goes_on() {
     unsafe { (table().close)(store) };
 
     let older = Stub::saying("200 OK", AT_4);
-    let store = open(&options(&older.endpoint(), seen.get())).unwrap();
+    let store = open(&options(&older.endpoint())).unwrap();
     // SAFETY: as above.
     let pass = |call: &[u8]| taken(unsafe { (table().call)(store, borrowed(call)) });
     let error = Remote::new(pass, seen).get("/id_gen/x").unwrap_err();
@@ -78,13 +76,11 @@ fn a_store_is_opened_called_and_closed_and_what_it_saw_goes_on() {
 
 #[test]
 fn what_is_no_registry_is_not_opened() {
-    for options in
-        [options("zookeeper://host:1", BTreeMap::new()), options("etcd://h:x", BTreeMap::new())]
-    {
+    for options in [options("zookeeper://host:1"), options("etcd://h:x")] {
         assert!(matches!(open(&options).unwrap_err().kind, Kind::Address | Kind::Unexpected));
     }
     assert_eq!(open(b"").unwrap_err().kind, Kind::Unexpected);
-    let store = open(&options("etcd://127.0.0.1:1", BTreeMap::new())).unwrap();
+    let store = open(&options("etcd://127.0.0.1:1")).unwrap();
     // SAFETY: an open store; closed right after.
     let answer = unsafe { taken((table().call)(store, borrowed(b"nonsense"))) };
     // SAFETY: used no more.
