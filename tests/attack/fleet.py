@@ -32,9 +32,9 @@ from attack.fleet_world import (
     tickets,
 )
 from attack.world import DATABASE, Client, Refused, Session
-from harness.etcd import wait_until
 from harness.ids import keepers
 from harness.shards import await_usable
+from harness.waiting import wait_until
 
 # How many servers there are at most.
 MOST = 4

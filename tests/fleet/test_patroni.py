@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 from harness import SqlError
-from harness.cluster import WAIT_SECONDS
 from harness.etcd import Etcd
 from harness.fleet import await_holding, await_number, create_fleet, number_of
 from harness.ids import NEXT
 from harness.patroni import Patroni
 from harness.ports import LOOPBACK
+from harness.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 

@@ -17,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,9 +30,7 @@ from harness.network import Namespace
 from harness.server import Server, environment
 from harness.shim import EMULATED
 from harness.template import new_data_directory
-
-WAIT_SECONDS = 60.0
-POLL_SECONDS = 0.02
+from harness.waiting import wait_until
 
 DEFAULTS = """
 fsync = off
@@ -392,12 +389,9 @@ class Cluster:
 
     def wait_until(self, condition: Callable[[], Any], what: str, more: Callable[[], str] | None = None) -> None:
         """Waits until a condition of the test's own holds."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not condition():
-            if time.monotonic() > deadline:
-                details = more() if more else f"the end of its log:\n{self._log_end()}"
-                raise TimeoutError(f"cluster {self.name} is not {what} after {WAIT_SECONDS:.0f} s; {details}")
-            time.sleep(POLL_SECONDS)
+        wait_until(
+            condition, f"cluster {self.name} is {what}", more or (lambda: f"the end of its log:\n{self._log_end()}")
+        )
 
     # How it is done
 

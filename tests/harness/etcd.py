@@ -15,9 +15,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -28,10 +27,9 @@ from typing import Any
 from harness.network import Namespace
 from harness.ports import LOOPBACK, free_port
 from harness.server import Server
+from harness.waiting import WAIT_SECONDS, wait_until
 
 ANY = "0.0.0.0"
-WAIT_SECONDS = 60.0
-POLL_SECONDS = 0.02
 HEALTH_TIMEOUT = "500ms"
 # How long members that stutter go on, and how long they stand still then.
 STUTTER_GOING_SECONDS, STUTTER_STANDING_SECONDS = 0.05, 0.2
@@ -357,14 +355,6 @@ class Etcd:
         if owner := self.server.as_owner.get("user"):
             for path in (self.base, *self.base.glob("*.pem"), *self.base.glob("password")):
                 shutil.chown(path, owner, owner)
-
-
-def wait_until(condition: Callable[[], Any], what: str, more: Callable[[], str] = lambda: "") -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not after {WAIT_SECONDS:.0f} s: {what}\n{more()}")
-        time.sleep(POLL_SECONDS)
 
 
 def _leads(status: dict[str, Any]) -> bool:

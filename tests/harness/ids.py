@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 
 from harness.clock import FakeClock
-from harness.cluster import GENERATING, WAIT_SECONDS, Cluster, SqlError
+from harness.cluster import GENERATING, Cluster, SqlError
+from harness.waiting import WAIT_SECONDS
 
 NEXT = "SELECT snowflake_next()"
 

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from harness.cluster import WAIT_SECONDS
 from harness.etcd import Etcd, Member
 from harness.ports import LOOPBACK
+from harness.waiting import WAIT_SECONDS
 
 CHUNK_BYTES = 65536
 

@@ -102,6 +102,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).seen()
     }
 
+    fn follow(&mut self, seen: BTreeMap<String, i64>) {
+        (**self).follow(seen);
+    }
+
     fn identity(&mut self) -> Result<String, StoreError> {
         (**self).identity()
     }
