@@ -602,7 +602,7 @@ def test_shards_of_a_fleet_do_not_count_outside_of_it_and_declared_ones_are_rele
     # More than the clock allows for: nobody but this server knows how far it is.
     first.psql(f"SELECT id_gen_shard_take({SHARD}, above => snowflake_max(clock_timestamp() + '4 s'::interval))")
     take(first, SHARD + 1)
-    last = max(many_of(first, SHARD, 100))
+    last, other = max(many_of(first, SHARD, 100)), next_of(first, SHARD + 1)
     become(first, MEMBER)
     declared = "a server with declared shards cannot join a fleet"
     await_refusal(first, declared)
@@ -621,11 +621,13 @@ def test_shards_of_a_fleet_do_not_count_outside_of_it_and_declared_ones_are_rele
     assert released.keys() == {str(SHARD), str(SHARD + 1)}
     assert int(released[str(SHARD)]) >= last
     await_number(first)
-    take(second, SHARD, int(released[str(SHARD)]))
-    assert first_given(second, lambda: next_of(second, SHARD), NO_NUMBER) > last
+    take(second, SHARD + 1, int(released[str(SHARD + 1)]))
+    assert first_given(second, lambda: next_of(second, SHARD + 1), NO_NUMBER) > other
+    take(first, SHARD, int(released[str(SHARD)]))
+    assert first_given(first, lambda: next_of(first, SHARD), NO_NUMBER) > last
     become(first, ALONE)
-    assert refused(first, SHARD).message == f"this server does not have shard {SHARD}"
-    assert refusal(first, f"SELECT id_gen_shard_take({SHARD})").message.endswith("is unknown to this server")
+    assert refused(first, SHARD + 1).message == f"this server does not have shard {SHARD + 1}"
+    assert refusal(first, f"SELECT id_gen_shard_take({SHARD + 1})").message.endswith("is unknown to this server")
 
 
 @pytest.mark.long
