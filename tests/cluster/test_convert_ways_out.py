@@ -266,6 +266,21 @@ def test_a_column_is_renamed(server: Cluster, connection: psycopg.Connection, re
     assert schema_dump(server, "shop") == before
 
 
+def test_a_trigger_calls_nothing_of_the_search_path_of_a_writer(connection: psycopg.Connection) -> None:
+    """What copies the value of a renamed column has functions of PostgreSQL only."""
+    run(connection, SHOP, "CREATE SCHEMA lib")
+    run(
+        connection,
+        planned(connection, COLUMN)[0],
+        "ALTER TABLE customer RENAME id TO code",
+        "CREATE FUNCTION lib.added(text[], text) RETURNS text[] LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END'",
+        "CREATE AGGREGATE lib.array_agg(text) (SFUNC = lib.added, STYPE = text[])",
+        "SET search_path = public, lib; INSERT INTO customer (name) VALUES ('Eve')",
+        "RESET search_path; ALTER TABLE customer RENAME code TO id",
+        UNDO,
+    )
+
+
 def test_a_column_that_a_trigger_looks_for_is_renamed(connection: psycopg.Connection) -> None:
     """An insert fails with an error that says so."""
     run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz")
