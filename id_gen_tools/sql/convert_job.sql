@@ -1518,6 +1518,18 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.allot(id_gen_convert.job, id_gen_convert.fill, regclass, text, text) IS 'assign snowflakes with the time of each row';
 
+-- Whether a table still has the column of the time.
+CREATE FUNCTION id_gen_convert.is_time(f id_gen_convert.fill) RETURNS boolean
+    LANGUAGE plpgsql @settings@
+    AS $$
+BEGIN
+    EXECUTE format('SELECT coalesce(%s, now()) FROM %s t LIMIT 0', f.allotted_at, f.relation);
+    RETURN true;
+EXCEPTION WHEN undefined_column OR datatype_mismatch THEN
+    RETURN false;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.is_time(id_gen_convert.fill) IS 'whether a table has the column with the time of its rows';
+
 -- Writes the new values of some rows of a table, and returns how many. What others hold is waited for no longer than a tenth of
 -- a second, before PostgreSQL looks for deadlocks, so that none of theirs is ended for one. Then their rows are left out.
 CREATE FUNCTION id_gen_convert.write_rows(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text) RETURNS bigint
@@ -1527,6 +1539,7 @@ DECLARE
     written bigint;
     fires boolean;
     firing text;
+    failure text;
 BEGIN
     PERFORM set_config('lock_timeout', '100ms', true);
     PERFORM id_gen_convert.use_settings_of_session();
@@ -1563,8 +1576,10 @@ BEGIN
                 part, which, f.pending, f.assignment);
             GET DIAGNOSTICS written = ROW_COUNT;
         END IF;
-    WHEN undefined_column THEN
-        IF f.allotted_at IS NULL THEN
+    WHEN undefined_column OR datatype_mismatch THEN
+        failure := SQLERRM;
+        -- What rows are computed with may fail likewise.
+        IF f.allotted_at IS NULL OR id_gen_convert.is_time(f) THEN
             RAISE;
         END IF;
         RAISE object_not_in_prerequisite_state USING

@@ -552,14 +552,29 @@ def test_a_job_needs_the_extension_where_it_was(
     run(connection, remedy, switch)
 
 
-def test_the_column_of_the_time_is_renamed_meanwhile(connection: psycopg.Connection) -> None:
-    run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz DEFAULT now()")
-    start, first, *statements = planned(connection, f"{COLUMN}, created_at => 'at'")
-    run(connection, start, first, "ALTER TABLE customer RENAME at TO made")
+@pytest.mark.parametrize(
+    ("target", "change", "back"),
+    [
+        ("uuidv7", "RENAME at TO made", "RENAME made TO at"),
+        ("snowflake", "ALTER at TYPE text", "ALTER at TYPE timestamptz USING at::timestamptz"),
+    ],
+    ids=["renamed", "of another type"],
+)
+def test_the_column_of_the_time_is_changed_meanwhile(
+    connection: psycopg.Connection, target: str, change: str, back: str
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), at timestamptz DEFAULT now());"
+        "INSERT INTO customer DEFAULT VALUES",
+    )
+    start, *statements = planned(connection, f"{COLUMN}, '{target}', created_at => 'at'")
+    run(connection, start, *[made for made in statements if made.startswith("CREATE")])
+    run(connection, f"ALTER TABLE customer {change}")
     refused = refusal(connection, RUN)
-    assert "the column with the time of rows of public.customer has been renamed" in str(refused)
+    assert "the column with the time of rows of public.customer has been renamed, dropped or changed" in str(refused)
     assert hint(refused).endswith(f"or undo the job: {UNDO};")
-    run(connection, "ALTER TABLE customer RENAME made TO at", *statements, UNDO)
+    run(connection, f"ALTER TABLE customer {back}", RUN, UNDO)
 
 
 def test_a_type_whose_schema_may_not_be_used_any_more(
