@@ -774,7 +774,7 @@ CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
 COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
 
 -- The same of an object, with what else its definition finds by name: operator classes, types, configurations and dictionaries of text
--- search, and relations with their columns, other than those that are made again or changed. These are in no order. Last come
+-- search, schemas, and relations with their columns, other than those that are made again or changed. These are in no order. Last come
 -- functions, operators and collations that it does not call, such as constants of type regprocedure. Those of an index stay.
 CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid[]) RETURNS text[]
     LANGUAGE sql STABLE @settings@
@@ -790,6 +790,7 @@ CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid
                        WHEN 'pg_type'::regclass THEN true
                        WHEN 'pg_ts_config'::regclass THEN d.refobjid >= 16384
                        WHEN 'pg_ts_dict'::regclass THEN d.refobjid >= 16384
+                       WHEN 'pg_namespace'::regclass THEN true
                        WHEN 'pg_class'::regclass THEN c.relkind NOT IN ('i', 'I') AND c.oid <> ALL (own) END)
             || ARRAY(
             SELECT other FROM (
@@ -905,6 +906,7 @@ CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
                  UNION ALL SELECT 'type', 'pg_type'::regclass, oid, 0, typowner FROM pg_type
                  UNION ALL SELECT 'text search configuration', 'pg_ts_config'::regclass, oid, 0, cfgowner FROM pg_ts_config
                  UNION ALL SELECT 'text search dictionary', 'pg_ts_dict'::regclass, oid, 0, dictowner FROM pg_ts_dict
+                 UNION ALL SELECT 'schema', 'pg_namespace'::regclass, oid, 0, nspowner FROM pg_namespace
                  -- Those who may create roles can do with them whatever they like.
                  UNION ALL SELECT 'role', 'pg_authid'::regclass, oid, 0, (SELECT oid FROM pg_roles WHERE rolsuper LIMIT 1) FROM pg_roles
                  UNION ALL SELECT 'relation', 'pg_class'::regclass, oid, 0, relowner FROM pg_class
@@ -912,7 +914,7 @@ CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
                              FROM pg_class c JOIN pg_attribute ON attrelid = c.oid AND NOT attisdropped) AS e (kind, class, oid, number, owner),
                pg_identify_object(e.class, e.oid, e.number) AS named
          WHERE e.oid = substring(used FROM '^\d+')::oid AND e.number = coalesce(substring(used FROM '^\d+\.(\d+)')::integer, 0)
-           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|text search \w+|(?:function|operator|collation|type|role)\M)'), 'relation')
+           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|text search \w+|(?:function|operator|collation|type|schema|role)\M)'), 'relation')
     $$;
 COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of what a definition names';
 
@@ -923,7 +925,7 @@ CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present j
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT coalesce(jsonb_agg(CASE WHEN (id_gen_convert.existing(a.used)).owner IS NULL
-                                        AND (b.used !~ '^\S+ (function|operator|collation|type|text search|role) ' AND present ? b.used
+                                        AND (b.used !~ '^\S+ (function|operator|collation|type|text search|schema|role) ' AND present ? b.used
                                              OR pg_has_role(is_now.owner, current_user, 'MEMBER')
                                              OR pg_has_role(is_now.owner, (SELECT relowner FROM pg_class WHERE oid = relation), 'MEMBER'))
                                        THEN b.used ELSE a.used END ORDER BY place), '[]')
@@ -956,15 +958,16 @@ CREATE FUNCTION id_gen_convert.with_present_types(before jsonb) RETURNS jsonb
     $$;
 COMMENT ON FUNCTION id_gen_convert.with_present_types(jsonb) IS 'what definitions named, with the types that have these names now';
 
--- Definitions that an undo would read with a constant of a type that belongs to another role by now: that calls functions of the type.
--- NULL if there are none.
+-- Definitions and defaults that an undo would read with a constant of a type that belongs to another role by now: that calls functions
+-- of the type. NULL if there are none.
 CREATE FUNCTION id_gen_convert.strange_constants(j id_gen_convert.job) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
         WITH RECURSIVE part (object, type) AS (
-            SELECT s.object, id_gen_convert.present_type(named.type)
-              FROM id_gen_convert.statement s, jsonb_array_elements_text(j.meanings -> s.object) AS used,
-                   LATERAL (SELECT substring(used FROM '^\d+ type (.*)')) AS named (type)
+            SELECT coalesce(s.object, 'statement ' || s.statement), id_gen_convert.present_type(named.type)
+              FROM id_gen_convert.statement s,
+                   (SELECT DISTINCT substring(used FROM '^\d+ type (.*)')
+                      FROM jsonb_each(j.meanings), jsonb_array_elements_text(value) AS used) AS named (type)
              WHERE s.job = j.id AND s.phase = 'unswitch'
                AND s.statement ~ ('''::' || regexp_replace(named.type, '(\W)', '\\\1', 'g') || '(?![\w$.[])')
              UNION

@@ -841,6 +841,13 @@ SAME_NAME = {
         " dropped: drop or rename function lib.g(integer), and rename function lib.h(integer) back",
         "DROP FUNCTION lib.g; ALTER FUNCTION lib.h RENAME TO g",
     ),
+    "schema of a constant": (
+        "CREATE SCHEMA g; CREATE VIEW v AS SELECT id, 'g'::regnamespace AS place FROM customer",
+        "ALTER SCHEMA g RENAME TO h; CREATE SCHEMA g AUTHORIZATION viewer",
+        "view public.v would use schema g in place of one that had this name and was renamed or dropped: drop or"
+        " rename schema g, and rename schema h back",
+        "DROP SCHEMA g; ALTER SCHEMA h RENAME TO g",
+    ),
     "role with privileges": (
         "CREATE VIEW v AS SELECT id FROM customer; GRANT SELECT (id) ON v TO viewer",
         "ALTER ROLE viewer RENAME TO h; CREATE ROLE viewer",
@@ -921,6 +928,48 @@ def test_an_undo_calls_no_function_of_a_type_that_was_given_away(connection: psy
     assert before == "Obstacles: "
     run(connection, remedy.rstrip("."), "ALTER DOMAIN lib.g DROP CONSTRAINT calls")
     run(connection, UNDO.replace(")", ", force => true)"))
+
+
+PICKING = """
+    CREATE TYPE pair AS (n integer);
+    CREATE FUNCTION pick(bigint, pair) RETURNS integer IMMUTABLE LANGUAGE sql AS 'SELECT 1';
+"""
+PICKED = {
+    "check": "ALTER TABLE customer ADD CHECK (pick(id, '(1)') > 0)",
+    "default": "ALTER TABLE purchase ALTER COLUMN customer_id SET DEFAULT pick(1, '(1)')",
+    "index": "CREATE INDEX ON customer (pick(id, '(1)'))",
+    "statistics": "CREATE STATISTICS s ON pick(id, '(1)'), name FROM customer",
+}
+
+
+@pytest.mark.parametrize("make", PICKED.values(), ids=PICKED)
+def test_no_constant_of_a_type_of_another_role_is_read(
+    server: Cluster, connection: psycopg.Connection, make: str
+) -> None:
+    run(connection, BASE, PICKING, make, "ALTER TYPE pair OWNER TO viewer")
+    refused_at_once(server, connection, " uses type public.pair of another role, whose functions would be called: ")
+    with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+        planned(connection, COLUMN)
+    remedy = (refused.value.diag.message_detail or "").partition("would be called: ")[2].rstrip(".")
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+@pytest.mark.parametrize("is_check", [False, True], ids=["default", "check of a key without default"])
+def test_an_undo_reads_no_constant_of_a_type_that_was_given_away(
+    connection: psycopg.Connection, is_check: bool
+) -> None:
+    """Also where it makes a check or a default again."""
+    run(connection, BASE, PICKING, PICKED["check" if is_check else "default"])
+    if is_check:
+        run(connection, "ALTER TABLE customer ALTER COLUMN id DROP DEFAULT")
+    run(connection, *planned(connection, COLUMN), "ALTER TYPE pair OWNER TO viewer")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, UNDO.replace(")", ", force => true)"))
+    made = "ADD CONSTRAINT" if is_check else "ALTER COLUMN customer_id SET DEFAULT"
+    before, _, remedy = (refused.value.diag.message_detail or "").partition(" a superuser can run: ")
+    assert made in before and " uses type public.pair of another role" in before
+    run(connection, remedy.rstrip("."), UNDO)
 
 
 @pytest.mark.parametrize(
