@@ -377,6 +377,78 @@ def test_a_function_of_a_partition_key_that_finds_names_by_the_search_path_is_re
     run(connection, *planned(connection, COLUMN), UNDO)
 
 
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        ("ALTER TABLE customer ADD found text GENERATED ALWAYS AS (by_function(name)) STORED", "by_function"),
+        ("CREATE INDEX ON customer (by_operator(name), id)", "by_operator"),
+    ],
+    ids=["column", "index"],
+)
+def test_a_function_that_would_call_one_of_postgresql_by_the_search_path_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str, call: str
+) -> None:
+    """As those of citext do: no error would tell that stored values and indexes get others."""
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name varchar)",
+        "CREATE FUNCTION lower(varchar) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT ''own '' || $1'",
+        "CREATE FUNCTION unequal(varchar, varchar) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR <> (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = unequal)",
+        "CREATE FUNCTION by_function(varchar) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower($1)'",
+        "CREATE FUNCTION by_operator(varchar) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1 <> $1'",
+        make,
+        "INSERT INTO customer (name) VALUES ('Ada'), ('Grace')",
+    )
+    hidden = {"by_function": "function public.lower", "by_operator": "operator public.<>"}[call]
+    remedy = f"ALTER FUNCTION public.{call}(character varying) SET search_path FROM CURRENT"
+    refused_at_once(server, connection, f" uses names without a schema, for which there is {hidden}(", f"): {remedy}.")
+    rows = "SELECT array_agg(c ORDER BY id)::text FROM customer c"
+    before = value(connection, rows)
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+    assert value(connection, rows) == before
+
+
+def test_a_function_is_not_refused_for_operators_that_it_cannot_mean(connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text)",
+        "CREATE FUNCTION likeness(text, text) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        # As pg_trgm has it.
+        "CREATE OPERATOR % (LEFTARG = text, RIGHTARG = text, FUNCTION = likeness)",
+        "CREATE FUNCTION address(text) RETURNS boolean IMMUTABLE LANGUAGE sql AS $$ SELECT $1 LIKE '%@%' $$",
+        "ALTER TABLE customer ADD CHECK (address(name)); INSERT INTO customer (name) VALUES ('ada@example.com')",
+    )
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        ("ADD CHECK (to_regclass(name) IS NOT NULL)", "rejects rows that the table has: ALTER TABLE "),
+        ("ADD CHECK (at > clock_timestamp())", "rejects rows that the table has: ALTER TABLE "),
+        (
+            "ADD tried text GENERATED ALWAYS AS (tried(name)) STORED",
+            "has another value in rows that the table has: ALTER FUNCTION public.tried(text) SET search_path ",
+        ),
+    ],
+    ids=["name", "time", "exception"],
+)
+def test_rows_that_a_job_would_write_otherwise_are_refused(
+    server: Cluster, connection: psycopg.Connection, make: str, found: str
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text, at timestamptz DEFAULT clock_timestamp() + '50 ms')",
+        "CREATE FUNCTION tried(text) RETURNS text IMMUTABLE LANGUAGE plpgsql"
+        " AS 'BEGIN RETURN $1::regclass; EXCEPTION WHEN undefined_table THEN RETURN NULL; END'",
+        f"ALTER TABLE customer {make}; INSERT INTO customer (name) VALUES ('customer')",
+        "SELECT pg_sleep(0.06)",
+    )
+    refused_at_once(server, connection, found)
+
+
 @pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
 def test_a_check_is_tried_also_where_rows_have_no_value(
     server: Cluster, connection: psycopg.Connection, rows: int
