@@ -774,7 +774,7 @@ CREATE FUNCTION id_gen_convert.used(tree text) RETURNS text[]
 COMMENT ON FUNCTION id_gen_convert.used(text) IS 'functions, operators and collations that an expression names';
 
 -- The same of an object, with what else its definition finds by name: operator classes, types, configurations and dictionaries of text
--- search, and relations with their columns, other than those that are made again or changed. These are in no order. Last come
+-- search, schemas, and relations with their columns, other than those that are made again or changed. These are in no order. Last come
 -- functions, operators and collations that it does not call, such as constants of type regprocedure. Those of an index stay.
 CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid[]) RETURNS text[]
     LANGUAGE sql STABLE @settings@
@@ -790,6 +790,7 @@ CREATE FUNCTION id_gen_convert.used_by(class oid, object oid, tree text, own oid
                        WHEN 'pg_type'::regclass THEN true
                        WHEN 'pg_ts_config'::regclass THEN d.refobjid >= 16384
                        WHEN 'pg_ts_dict'::regclass THEN d.refobjid >= 16384
+                       WHEN 'pg_namespace'::regclass THEN true
                        WHEN 'pg_class'::regclass THEN c.relkind NOT IN ('i', 'I') AND c.oid <> ALL (own) END)
             || ARRAY(
             SELECT other FROM (
@@ -905,6 +906,7 @@ CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
                  UNION ALL SELECT 'type', 'pg_type'::regclass, oid, 0, typowner FROM pg_type
                  UNION ALL SELECT 'text search configuration', 'pg_ts_config'::regclass, oid, 0, cfgowner FROM pg_ts_config
                  UNION ALL SELECT 'text search dictionary', 'pg_ts_dict'::regclass, oid, 0, dictowner FROM pg_ts_dict
+                 UNION ALL SELECT 'schema', 'pg_namespace'::regclass, oid, 0, nspowner FROM pg_namespace
                  -- Those who may create roles can do with them whatever they like.
                  UNION ALL SELECT 'role', 'pg_authid'::regclass, oid, 0, (SELECT oid FROM pg_roles WHERE rolsuper LIMIT 1) FROM pg_roles
                  UNION ALL SELECT 'relation', 'pg_class'::regclass, oid, 0, relowner FROM pg_class
@@ -912,7 +914,7 @@ CREATE FUNCTION id_gen_convert.existing(used text, OUT owner oid, OUT name text)
                              FROM pg_class c JOIN pg_attribute ON attrelid = c.oid AND NOT attisdropped) AS e (kind, class, oid, number, owner),
                pg_identify_object(e.class, e.oid, e.number) AS named
          WHERE e.oid = substring(used FROM '^\d+')::oid AND e.number = coalesce(substring(used FROM '^\d+\.(\d+)')::integer, 0)
-           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|text search \w+|(?:function|operator|collation|type|role)\M)'), 'relation')
+           AND e.kind = coalesce(substring(used FROM '^\S+ (operator class|text search \w+|(?:function|operator|collation|type|schema|role)\M)'), 'relation')
     $$;
 COMMENT ON FUNCTION id_gen_convert.existing(text) IS 'owner and present name of what a definition names';
 
@@ -923,7 +925,7 @@ CREATE FUNCTION id_gen_convert.with_recreated(list jsonb, other jsonb, present j
     LANGUAGE sql STABLE @settings@
     AS $$
         SELECT coalesce(jsonb_agg(CASE WHEN (id_gen_convert.existing(a.used)).owner IS NULL
-                                        AND (b.used !~ '^\S+ (function|operator|collation|type|text search|role) ' AND present ? b.used
+                                        AND (b.used !~ '^\S+ (function|operator|collation|type|text search|schema|role) ' AND present ? b.used
                                              OR pg_has_role(is_now.owner, current_user, 'MEMBER')
                                              OR pg_has_role(is_now.owner, (SELECT relowner FROM pg_class WHERE oid = relation), 'MEMBER'))
                                        THEN b.used ELSE a.used END ORDER BY place), '[]')
@@ -956,15 +958,16 @@ CREATE FUNCTION id_gen_convert.with_present_types(before jsonb) RETURNS jsonb
     $$;
 COMMENT ON FUNCTION id_gen_convert.with_present_types(jsonb) IS 'what definitions named, with the types that have these names now';
 
--- Definitions that an undo would read with a constant of a type that belongs to another role by now: that calls functions of the type.
--- NULL if there are none.
+-- Definitions and defaults that an undo would read with a constant of a type that belongs to another role by now: that calls functions
+-- of the type. NULL if there are none.
 CREATE FUNCTION id_gen_convert.strange_constants(j id_gen_convert.job) RETURNS text
     LANGUAGE sql STABLE @settings@
     AS $$
         WITH RECURSIVE part (object, type) AS (
-            SELECT s.object, id_gen_convert.present_type(named.type)
-              FROM id_gen_convert.statement s, jsonb_array_elements_text(j.meanings -> s.object) AS used,
-                   LATERAL (SELECT substring(used FROM '^\d+ type (.*)')) AS named (type)
+            SELECT coalesce(s.object, 'statement ' || s.statement), id_gen_convert.present_type(named.type)
+              FROM id_gen_convert.statement s,
+                   (SELECT DISTINCT substring(used FROM '^\d+ type (.*)')
+                      FROM jsonb_each(j.meanings), jsonb_array_elements_text(value) AS used) AS named (type)
              WHERE s.job = j.id AND s.phase = 'unswitch'
                AND s.statement ~ ('''::' || regexp_replace(named.type, '(\W)', '\\\1', 'g') || '(?![\w$.[])')
              UNION
@@ -1086,12 +1089,16 @@ END $$;
 COMMENT ON FUNCTION id_gen_convert.rehearse(id_gen_convert.job) IS 'reject a job whose switch could not make objects again, or not with the same meaning';
 
 -- Evaluates a test in a row of a table, which is given as text, and takes back what functions in it write. An error
--- that other sessions cause says nothing about the row.
+-- that other sessions cause says nothing about the row. As a job writes it, a row is computed with the settings of the session.
 CREATE FUNCTION id_gen_convert.try_row(
-        test text, example text, eras integer[], ids bigint[], others bigint[], OUT fits boolean, OUT failure text, OUT is_unresolved boolean)
+        test text, example text, eras integer[], ids bigint[], others bigint[], is_written boolean,
+        OUT fits boolean, OUT failure text, OUT is_unresolved boolean)
     LANGUAGE plpgsql @settings@
     AS $$
 BEGIN
+    IF is_written THEN
+        PERFORM id_gen_convert.use_settings_of_session();
+    END IF;
     EXECUTE test INTO fits USING eras, ids, others, example;
     RAISE SQLSTATE 'IDGEN';
 EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
@@ -1102,7 +1109,7 @@ WHEN OTHERS OR assert_failure THEN
     failure := SQLERRM;
     is_unresolved := SQLSTATE IN ('42883', '42P01', '42704');
 END $$;
-COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[]) IS 'evaluate a check or an index in one row with other IDs';
+COMMENT ON FUNCTION id_gen_convert.try_row(text, text, integer[], bigint[], bigint[], boolean) IS 'evaluate a check or an index in one row with other IDs';
 
 -- The condition of a trigger, if whoever evaluates it runs nothing of the role that wrote it, which needs only the privilege TRIGGER:
 -- of simple nodes, with immutable functions of PostgreSQL's own, since others run queries that are given as text. NULL otherwise, and
@@ -1122,9 +1129,36 @@ CREATE FUNCTION id_gen_convert.harmless_condition(t pg_trigger) RETURNS text
     $$;
 COMMENT ON FUNCTION id_gen_convert.harmless_condition(pg_trigger) IS 'condition of a trigger, if it runs nothing of the role that wrote it';
 
+-- A function or operator of users that a function written in text may call, and which it would not find without its schema: it would call
+-- one of PostgreSQL's own that takes the same arguments by a cast, and no error would tell. NULL if there is none.
+CREATE FUNCTION id_gen_convert.hidden_overload(f pg_proc) RETURNS text
+    LANGUAGE sql STABLE @settings@
+    AS $$
+        WITH argument (type) AS (SELECT unnest(f.proargtypes::oid[] || f.prorettype)),
+        near (type) AS (
+            SELECT type FROM argument UNION SELECT unnest(ARRAY[typelem, typbasetype]) FROM argument JOIN pg_type ON pg_type.oid = type),
+        callable (kind, name, schema, types, identity) AS NOT MATERIALIZED (
+            SELECT 'function', proname, pronamespace, proargtypes::oid[], oid::regprocedure::text FROM pg_proc
+             UNION ALL
+            SELECT 'operator', oprname, oprnamespace, ARRAY[oprleft, oprright], oid::regoperator::text FROM pg_operator)
+        SELECT min(own.kind || ' ' || own.identity)
+          FROM callable own JOIN callable builtin USING (kind, name)
+         WHERE own.schema NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) AND builtin.schema = 'pg_catalog'::regnamespace
+           AND CASE kind WHEN 'operator' THEN strpos(f.prosrc, name) > 0
+                         ELSE f.prosrc ~* ('\m' || regexp_replace(name, '(\W)', '\\\1', 'g') || '"?\s*\(') END
+           AND own.types <> builtin.types AND cardinality(own.types) = cardinality(builtin.types)
+           AND EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (own.types)
+                          AND (t.oid IN (SELECT type FROM near) OR strpos(lower(f.prosrc), lower(t.typname)) > 0))
+           AND NOT EXISTS (SELECT FROM unnest(own.types, builtin.types) AS pair (given, taken)
+                            WHERE given <> taken AND NOT EXISTS (SELECT FROM pg_type WHERE oid = taken AND typtype = 'p')
+                              AND NOT EXISTS (SELECT FROM pg_cast WHERE (castsource, casttarget, castcontext) = (given, taken, 'i')))
+    $$;
+COMMENT ON FUNCTION id_gen_convert.hidden_overload(pg_proc) IS 'function or operator that another one calls only by the search_path';
+
 -- Functions that find names by the search_path, which a job sets, in what each row that it writes is put into: checks, indexes,
--- generated columns and partition keys. Where new rows get larger IDs: checks and policies that no new ID would pass, indexes that could have none or not several, and indexes, triggers and
--- statistics that are for old values only or fail for new ones; NULL if there are none. Each is evaluated in some rows of the
+-- generated columns and partition keys. Checks that reject rows which the table has, and generated columns that have another value.
+-- Where new rows get larger IDs: checks and policies that no new ID would pass, indexes that could have none or not several, and
+-- indexes, triggers and statistics that are for old values only or fail for new ones. NULL if there are none. Each is evaluated in some rows of the
 -- table, and in an empty one if it has none, or a single one, which may be a special one, and the empty one would violate no NOT
 -- NULL of its columns: with IDs of now and of years ahead, one after the other, so that they have all remainders and last digits.
 -- Rows that it refuses with an old value, too, do not count.
@@ -1182,7 +1216,7 @@ BEGIN
               FROM place p,
                    LATERAL (
                     SELECT 'pg_constraint'::regclass, k.oid, format('(%s) IS NOT FALSE', pg_get_expr(k.conbin, k.conrelid))
-                      FROM pg_constraint k WHERE k.contype = 'c' AND k.conrelid = p.relation
+                      FROM pg_constraint k WHERE k.contype = 'c' AND k.conrelid = p.relation AND k.coninhcount = 0 AND k.convalidated
                      UNION ALL
                     SELECT 'pg_class'::regclass, i.indexrelid,
                            format('CASE WHEN %s THEN %s END', coalesce(pg_get_expr(i.indpred, i.indrelid), 'true'), coalesce(
@@ -1190,7 +1224,7 @@ BEGIN
                                   FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS part (column_number, key) WHERE column_number = 0), 'true'))
                       FROM pg_index i WHERE i.indrelid = p.relation AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
                      UNION ALL
-                    SELECT 'pg_attrdef'::regclass, e.oid, format('num_nulls(%s) >= 0', pg_get_expr(e.adbin, e.adrelid))
+                    SELECT 'pg_attrdef'::regclass, e.oid, format('(%s)::text IS NOT DISTINCT FROM %I::text', pg_get_expr(e.adbin, e.adrelid), a.attname)
                       FROM pg_attrdef e JOIN pg_attribute a ON (a.attrelid, a.attnum) = (e.adrelid, e.adnum)
                      WHERE e.adrelid = p.relation AND a.attgenerated <> ''
                      UNION ALL
@@ -1229,7 +1263,10 @@ BEGIN
             SELECT p.relation, p.column_name, 'pg_statistic_ext'::regclass, s.oid,
                    format('num_nulls(%s) >= 0', array_to_string(pg_get_statisticsobjdef_expressions(s.oid), ', ')), 'bool_or(result.value)', ARRAY[NULL]::bigint[], NULL, true
               FROM place p JOIN pg_statistic_ext s ON s.stxrelid = p.relation AND s.stxexprs::text ~ format(':varattno %s\M', p.number))
-        SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, c.is_for_ids, named.type || ' ' || named.identity AS name, s.remedy, resolving,
+        SELECT c.relation::regclass, c.column_name, c.value, c.fits, c.old_ids, c.reason, c.is_for_ids, named.type || ' ' || named.identity AS name,
+               coalesce(s.remedy, (SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', k.conrelid::regclass, k.conname) FROM pg_constraint k
+                                    WHERE c.classid = 'pg_constraint'::regclass AND k.oid = c.objid)) AS remedy,
+               resolving, hidden, c.classid,
                (SELECT string_agg(CASE WHEN NOT c.is_for_ids THEN format('r.%I', a.attname)
                                        WHEN a.attname = c.column_name THEN format('coalesce(given.id, r.%1$I, 1) AS %1$I', a.attname)
                                        WHEN EXISTS (SELECT FROM place q WHERE (q.relation, q.number) = (a.attrelid, a.attnum))
@@ -1257,13 +1294,18 @@ BEGIN
                              UNION ALL
                             SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k
                              WHERE called.classid = 'pg_type'::regclass AND k.contypid = called.objid) AS named (classid, objid))
-                SELECT string_agg(format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ' ORDER BY f.oid::regprocedure::text)
+                SELECT string_agg(format('ALTER FUNCTION %s SET search_path FROM CURRENT', f.oid::regprocedure), '; ' ORDER BY f.oid::regprocedure::text),
+                       min(id_gen_convert.hidden_overload(f))
                   FROM called JOIN pg_proc f ON called.classid = 'pg_proc'::regclass AND f.oid = called.objid
                   JOIN pg_language l ON l.oid = f.prolang AND l.lanname NOT IN ('c', 'internal')
-                 WHERE array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE) AS pinning (resolving)
-         WHERE CASE WHEN c.is_for_ids THEN has_new_ids ELSE resolving IS NOT NULL END
+                 WHERE array_to_string(f.proconfig, ' ') !~ '\msearch_path=' IS NOT FALSE) AS pinning (resolving, hidden)
+         WHERE CASE WHEN c.is_for_ids THEN has_new_ids ELSE resolving IS NOT NULL OR c.classid = 'pg_constraint'::regclass END
          ORDER BY c.is_for_ids
     LOOP
+        IF each.hidden IS NOT NULL THEN
+            obstacles := obstacles || format('%s uses names without a schema, for which there is %s: %s', each.name, each.hidden, each.resolving);
+            CONTINUE;
+        END IF;
         -- Rows without a value stand for others only if there are no others.
         EXECUTE format($examples$
             WITH first AS (SELECT *, concat(tableoid, ' ', ctid) AS "id_gen example" FROM %1$s LIMIT 1000),
@@ -1285,20 +1327,24 @@ BEGIN
         fits_new := false;
         failure := NULL;
         FOREACH example IN ARRAY examples LOOP
-            tried := id_gen_convert.try_row(test, example, '{}', each.old_ids, '{}');
-            IF tried.is_unresolved AND NOT each.is_for_ids THEN
-                obstacles := obstacles || format('%s uses names without a schema (%s): %s', each.name, tried.failure, each.resolving);
-                EXIT;
+            tried := id_gen_convert.try_row(test, example, '{}', each.old_ids, '{}', NOT each.is_for_ids);
+            IF NOT each.is_for_ids THEN
+                failure := CASE WHEN tried.is_unresolved THEN format('uses names without a schema (%s)', tried.failure)
+                                WHEN tried.fits OR tried.failure IS NOT NULL OR example IS NULL THEN NULL
+                                WHEN each.classid = 'pg_constraint'::regclass THEN 'rejects rows that the table has'
+                                WHEN each.classid = 'pg_attrdef'::regclass THEN 'has another value in rows that the table has' END;
+                EXIT WHEN failure IS NOT NULL;
+                CONTINUE;
             END IF;
-            IF tried.fits AND each.is_for_ids THEN
+            IF tried.fits THEN
                 fits_old := true;
-                tried := id_gen_convert.try_row(test, example, eras, ids, others);
+                tried := id_gen_convert.try_row(test, example, eras, ids, others, false);
                 fits_new := fits_new OR tried.failure IS NULL AND tried.fits;
                 failure := coalesce(failure, 'fails for new IDs (' || tried.failure || ')');
             END IF;
         END LOOP;
         IF failure IS NOT NULL OR fits_old AND NOT fits_new THEN
-            obstacles := obstacles || concat(each.name, ' ', coalesce(failure, each.reason), ': ' || each.remedy);
+            obstacles := obstacles || concat(each.name, ' ', coalesce(failure, each.reason), ': ' || CASE WHEN each.is_for_ids THEN each.remedy ELSE coalesce(each.resolving, each.remedy) END);
         END IF;
     END LOOP;
     RETURN (SELECT string_agg(DISTINCT obstacle, '; ') FROM unnest(obstacles) AS obstacle);
@@ -1518,6 +1564,18 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION id_gen_convert.allot(id_gen_convert.job, id_gen_convert.fill, regclass, text, text) IS 'assign snowflakes with the time of each row';
 
+-- Whether a table still has the column of the time.
+CREATE FUNCTION id_gen_convert.is_time(f id_gen_convert.fill) RETURNS boolean
+    LANGUAGE plpgsql @settings@
+    AS $$
+BEGIN
+    EXECUTE format('SELECT coalesce(%s, now()) FROM %s t LIMIT 0', f.allotted_at, f.relation);
+    RETURN true;
+EXCEPTION WHEN undefined_column OR datatype_mismatch THEN
+    RETURN false;
+END $$;
+COMMENT ON FUNCTION id_gen_convert.is_time(id_gen_convert.fill) IS 'whether a table has the column with the time of its rows';
+
 -- Writes the new values of some rows of a table, and returns how many. What others hold is waited for no longer than a tenth of
 -- a second, before PostgreSQL looks for deadlocks, so that none of theirs is ended for one. Then their rows are left out.
 CREATE FUNCTION id_gen_convert.write_rows(j id_gen_convert.job, f id_gen_convert.fill, part regclass, which text) RETURNS bigint
@@ -1527,6 +1585,7 @@ DECLARE
     written bigint;
     fires boolean;
     firing text;
+    failure text;
 BEGIN
     PERFORM set_config('lock_timeout', '100ms', true);
     PERFORM id_gen_convert.use_settings_of_session();
@@ -1563,14 +1622,16 @@ BEGIN
                 part, which, f.pending, f.assignment);
             GET DIAGNOSTICS written = ROW_COUNT;
         END IF;
-    WHEN undefined_column THEN
-        IF f.allotted_at IS NULL THEN
+    WHEN undefined_column OR datatype_mismatch THEN
+        failure := SQLERRM;
+        -- What rows are computed with may fail likewise.
+        IF f.allotted_at IS NULL OR id_gen_convert.is_time(f) THEN
             RAISE;
         END IF;
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('the column with the time of rows of %s has been renamed or dropped since the job began', f.relation),
-            DETAIL = SQLERRM || '.',
-            HINT = format('Rename it back with ALTER TABLE, and run the command again; or undo the job: CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name));
+            MESSAGE = format('the column with the time of rows of %s has been renamed, dropped or changed since the job began', f.relation),
+            DETAIL = failure || '.',
+            HINT = format('Give it its name and type back with ALTER TABLE, and run the command again; or undo the job: CALL id_gen_convert.undo(%s);', id_gen_convert.arguments(j.relation, j.column_name));
     END;
     IF fires THEN
         PERFORM set_config('session_replication_role', 'origin', true);

@@ -380,6 +380,78 @@ def test_a_function_of_a_partition_key_that_finds_names_by_the_search_path_is_re
     run(connection, *planned(connection, COLUMN), UNDO)
 
 
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        ("ALTER TABLE customer ADD found text GENERATED ALWAYS AS (by_function(name)) STORED", "by_function"),
+        ("CREATE INDEX ON customer (by_operator(name), id)", "by_operator"),
+    ],
+    ids=["column", "index"],
+)
+def test_a_function_that_would_call_one_of_postgresql_by_the_search_path_is_refused(
+    server: Cluster, connection: psycopg.Connection, make: str, call: str
+) -> None:
+    """As those of citext do: no error would tell that stored values and indexes get others."""
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name varchar)",
+        "CREATE FUNCTION lower(varchar) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT ''own '' || $1'",
+        "CREATE FUNCTION unequal(varchar, varchar) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR <> (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = unequal)",
+        "CREATE FUNCTION by_function(varchar) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower($1)'",
+        "CREATE FUNCTION by_operator(varchar) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1 <> $1'",
+        make,
+        "INSERT INTO customer (name) VALUES ('Ada'), ('Grace')",
+    )
+    hidden = {"by_function": "function public.lower", "by_operator": "operator public.<>"}[call]
+    remedy = f"ALTER FUNCTION public.{call}(character varying) SET search_path FROM CURRENT"
+    refused_at_once(server, connection, f" uses names without a schema, for which there is {hidden}(", f"): {remedy}.")
+    rows = "SELECT array_agg(c ORDER BY id)::text FROM customer c"
+    before = value(connection, rows)
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+    assert value(connection, rows) == before
+
+
+def test_a_function_is_not_refused_for_operators_that_it_cannot_mean(connection: psycopg.Connection) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text)",
+        "CREATE FUNCTION likeness(text, text) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT true'",
+        # As pg_trgm has it.
+        "CREATE OPERATOR % (LEFTARG = text, RIGHTARG = text, FUNCTION = likeness)",
+        "CREATE FUNCTION address(text) RETURNS boolean IMMUTABLE LANGUAGE sql AS $$ SELECT $1 LIKE '%@%' $$",
+        "ALTER TABLE customer ADD CHECK (address(name)); INSERT INTO customer (name) VALUES ('ada@example.com')",
+    )
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        ("ADD CHECK (to_regclass(name) IS NOT NULL)", "rejects rows that the table has: ALTER TABLE "),
+        ("ADD CHECK (at > clock_timestamp())", "rejects rows that the table has: ALTER TABLE "),
+        (
+            "ADD tried text GENERATED ALWAYS AS (tried(name)) STORED",
+            "has another value in rows that the table has: ALTER FUNCTION public.tried(text) SET search_path ",
+        ),
+    ],
+    ids=["name", "time", "exception"],
+)
+def test_rows_that_a_job_would_write_otherwise_are_refused(
+    server: Cluster, connection: psycopg.Connection, make: str, found: str
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id serial PRIMARY KEY, name text, at timestamptz DEFAULT clock_timestamp() + '50 ms')",
+        "CREATE FUNCTION tried(text) RETURNS text IMMUTABLE LANGUAGE plpgsql"
+        " AS 'BEGIN RETURN $1::regclass; EXCEPTION WHEN undefined_table THEN RETURN NULL; END'",
+        f"ALTER TABLE customer {make}; INSERT INTO customer (name) VALUES ('customer')",
+        "SELECT pg_sleep(0.06)",
+    )
+    refused_at_once(server, connection, found)
+
+
 @pytest.mark.parametrize("rows", [60, 1], ids=["first", "only"])
 def test_a_check_is_tried_also_where_rows_have_no_value(
     server: Cluster, connection: psycopg.Connection, rows: int
@@ -844,6 +916,13 @@ SAME_NAME = {
         " dropped: drop or rename function lib.g(integer), and rename function lib.h(integer) back",
         "DROP FUNCTION lib.g; ALTER FUNCTION lib.h RENAME TO g",
     ),
+    "schema of a constant": (
+        "CREATE SCHEMA g; CREATE VIEW v AS SELECT id, 'g'::regnamespace AS place FROM customer",
+        "ALTER SCHEMA g RENAME TO h; CREATE SCHEMA g AUTHORIZATION viewer",
+        "view public.v would use schema g in place of one that had this name and was renamed or dropped: drop or"
+        " rename schema g, and rename schema h back",
+        "DROP SCHEMA g; ALTER SCHEMA h RENAME TO g",
+    ),
     "role with privileges": (
         "CREATE VIEW v AS SELECT id FROM customer; GRANT SELECT (id) ON v TO viewer",
         "ALTER ROLE viewer RENAME TO h; CREATE ROLE viewer",
@@ -924,6 +1003,48 @@ def test_an_undo_calls_no_function_of_a_type_that_was_given_away(connection: psy
     assert before == "Obstacles: "
     run(connection, remedy.rstrip("."), "ALTER DOMAIN lib.g DROP CONSTRAINT calls")
     run(connection, UNDO.replace(")", ", force => true)"))
+
+
+PICKING = """
+    CREATE TYPE pair AS (n integer);
+    CREATE FUNCTION pick(bigint, pair) RETURNS integer IMMUTABLE LANGUAGE sql AS 'SELECT 1';
+"""
+PICKED = {
+    "check": "ALTER TABLE customer ADD CHECK (pick(id, '(1)') > 0)",
+    "default": "ALTER TABLE purchase ALTER COLUMN customer_id SET DEFAULT pick(1, '(1)')",
+    "index": "CREATE INDEX ON customer (pick(id, '(1)'))",
+    "statistics": "CREATE STATISTICS s ON pick(id, '(1)'), name FROM customer",
+}
+
+
+@pytest.mark.parametrize("make", PICKED.values(), ids=PICKED)
+def test_no_constant_of_a_type_of_another_role_is_read(
+    server: Cluster, connection: psycopg.Connection, make: str
+) -> None:
+    run(connection, BASE, PICKING, make, "ALTER TYPE pair OWNER TO viewer")
+    refused_at_once(server, connection, " uses type public.pair of another role, whose functions would be called: ")
+    with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
+        planned(connection, COLUMN)
+    remedy = (refused.value.diag.message_detail or "").partition("would be called: ")[2].rstrip(".")
+    run(connection, remedy)
+    run(connection, *planned(connection, COLUMN), UNDO)
+
+
+@pytest.mark.parametrize("is_check", [False, True], ids=["default", "check of a key without default"])
+def test_an_undo_reads_no_constant_of_a_type_that_was_given_away(
+    connection: psycopg.Connection, is_check: bool
+) -> None:
+    """Also where it makes a check or a default again."""
+    run(connection, BASE, PICKING, PICKED["check" if is_check else "default"])
+    if is_check:
+        run(connection, "ALTER TABLE customer ALTER COLUMN id DROP DEFAULT")
+    run(connection, *planned(connection, COLUMN), "ALTER TYPE pair OWNER TO viewer")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+        run(connection, UNDO.replace(")", ", force => true)"))
+    made = "ADD CONSTRAINT" if is_check else "ALTER COLUMN customer_id SET DEFAULT"
+    before, _, remedy = (refused.value.diag.message_detail or "").partition(" a superuser can run: ")
+    assert made in before and " uses type public.pair of another role" in before
+    run(connection, remedy.rstrip("."), UNDO)
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,21 @@ def test_a_column_is_renamed(server: Cluster, connection: psycopg.Connection, re
     assert schema_dump(server, "shop") == before
 
 
+def test_a_trigger_calls_nothing_of_the_search_path_of_a_writer(connection: psycopg.Connection) -> None:
+    """What copies the value of a renamed column has functions of PostgreSQL only."""
+    run(connection, SHOP, "CREATE SCHEMA lib")
+    run(
+        connection,
+        planned(connection, COLUMN)[0],
+        "ALTER TABLE customer RENAME id TO code",
+        "CREATE FUNCTION lib.added(text[], text) RETURNS text[] LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END'",
+        "CREATE AGGREGATE lib.array_agg(text) (SFUNC = lib.added, STYPE = text[])",
+        "SET search_path = public, lib; INSERT INTO customer (name) VALUES ('Eve')",
+        "RESET search_path; ALTER TABLE customer RENAME code TO id",
+        UNDO,
+    )
+
+
 def test_a_column_that_a_trigger_looks_for_is_renamed(connection: psycopg.Connection) -> None:
     """An insert fails with an error that says so."""
     run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz")
@@ -540,14 +555,29 @@ def test_a_job_needs_the_extension_where_it_was(
     run(connection, remedy, switch)
 
 
-def test_the_column_of_the_time_is_renamed_meanwhile(connection: psycopg.Connection) -> None:
-    run(connection, SHOP, "ALTER TABLE customer ADD at timestamptz DEFAULT now()")
-    start, first, *statements = planned(connection, f"{COLUMN}, created_at => 'at'")
-    run(connection, start, first, "ALTER TABLE customer RENAME at TO made")
+@pytest.mark.parametrize(
+    ("target", "change", "back"),
+    [
+        ("uuidv7", "RENAME at TO made", "RENAME made TO at"),
+        ("snowflake", "ALTER at TYPE text", "ALTER at TYPE timestamptz USING at::timestamptz"),
+    ],
+    ids=["renamed", "of another type"],
+)
+def test_the_column_of_the_time_is_changed_meanwhile(
+    connection: psycopg.Connection, target: str, change: str, back: str
+) -> None:
+    run(
+        connection,
+        "CREATE TABLE customer (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), at timestamptz DEFAULT now());"
+        "INSERT INTO customer DEFAULT VALUES",
+    )
+    start, *statements = planned(connection, f"{COLUMN}, '{target}', created_at => 'at'")
+    run(connection, start, *[made for made in statements if made.startswith("CREATE")])
+    run(connection, f"ALTER TABLE customer {change}")
     refused = refusal(connection, RUN)
-    assert "the column with the time of rows of public.customer has been renamed" in str(refused)
+    assert "the column with the time of rows of public.customer has been renamed, dropped or changed" in str(refused)
     assert hint(refused).endswith(f"or undo the job: {UNDO};")
-    run(connection, "ALTER TABLE customer RENAME made TO at", *statements, UNDO)
+    run(connection, f"ALTER TABLE customer {back}", RUN, UNDO)
 
 
 def test_a_type_whose_schema_may_not_be_used_any_more(

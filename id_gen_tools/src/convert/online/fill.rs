@@ -10,7 +10,7 @@ pub struct Fill {
     pub pending: String,
     /// What gives it to them, unless it has to be looked for.
     pub assignment: Option<String>,
-    /// Then, the column and the expression of the time.
+    /// If the new IDs have the time of their rows: the column that gets them, and the expression of the time.
     pub allotted: Option<(String, String)>,
     /// Which rows have a wrong value.
     pub mismatch: String,

@@ -184,8 +184,8 @@ pub const OBSTACLES: &str = concat!(
                AND d.refobjid = p.relation AND d.refobjsubid = p.number
           JOIN pg_trigger t ON t.oid = d.objid AND t.tgparentid = 0 AND NOT t.tgisinternal JOIN pg_proc f ON f.oid = t.tgfoid
         UNION ALL
-        -- A constant of an array, row or range is read when a view, policy or trigger is made, and calls the functions of types in it.
-        -- For a view, its author needs no privilege on the table.
+        -- A constant of an array, row or range is read when a definition or default is, and calls the functions of types in it. For a
+        -- view, its author needs no privilege on the table.
         SELECT called.object, format('uses type %s of another role, whose functions would be called: %s', string_agg(DISTINCT called.type, ', '), called.remedy)
           FROM (
             WITH RECURSIVE part (object, remedy, type) AS (
@@ -197,7 +197,23 @@ pub const OBSTACLES: &str = concat!(
                                concat(polqual::text, polwithcheck::text)
                           FROM place p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass
                                AND d.refobjid = p.relation AND d.refobjsubid = p.number
-                          JOIN pg_policy ON pg_policy.oid = d.objid) AS text (object, remedy, tree),
+                          JOIN pg_policy ON pg_policy.oid = d.objid
+                         UNION ALL
+                        SELECT format('constraint %I of %s', conname, conrelid::regclass), format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
+                               conbin::text
+                          FROM place p JOIN pg_constraint ON contype = 'c' AND conrelid = p.relation AND p.number = ANY (conkey) AND coninhcount = 0
+                         UNION ALL
+                        SELECT format('index %s', indexrelid::regclass), format('DROP INDEX %s', indexrelid::regclass), concat(indexprs::text, indpred::text)
+                          FROM indexed JOIN pg_index USING (indexrelid) WHERE indexrelid NOT IN (SELECT inhrelid FROM pg_inherits)
+                         UNION ALL
+                        SELECT format('statistics object %s.%I', stxnamespace::regnamespace, stxname), format('DROP STATISTICS %s.%I', stxnamespace::regnamespace, stxname),
+                               stxexprs::text
+                          FROM place p JOIN pg_statistic_ext ON stxrelid = p.relation AND stxexprs::text ~ format(':varattno %s\\M', p.number)
+                         UNION ALL
+                        SELECT format('default of %s.%I', adrelid::regclass, attname), format('ALTER TABLE %s ALTER COLUMN %I DROP DEFAULT', adrelid::regclass, attname),
+                               adbin::text
+                          FROM place p JOIN pg_attrdef ON (adrelid, adnum) = (p.relation, p.number) JOIN pg_attribute ON (attrelid, attnum) = (adrelid, adnum)
+                         WHERE p.relation = p.own) AS text (object, remedy, tree),
                        regexp_matches(text.tree, ':consttype (\\d+) :consttypmod -?\\d+ :constcollid \\d+ :constlen -?\\d+ :constbyval \\w+ :constisnull false', 'g') AS constant
                  UNION
                 SELECT format('trigger %I of %s', t.tgname, t.tgrelid::regclass), format('DROP TRIGGER %I ON %s', t.tgname, t.tgrelid::regclass), u.refobjid
@@ -373,7 +389,9 @@ pub fn refuse(members: &[Member], source: &Source, goal: &Goal) -> Result<(), Er
     }
     let Column { table, name, .. } = &source.column;
     let column = in_error(&format!("{table}.{name}"));
-    let is_narrow = source.kind == Kind::Narrow && !new_values;
+    // PostgreSQL reads constants again, too, when it changes a type.
+    let reads_constants = found.iter().any(|text| text.contains("whose functions would be called"));
+    let is_narrow = source.kind == Kind::Narrow && !new_values && !reads_constants;
     let can_widen = || {
         let query = query_about(members, &format!("{CONTEXT}{CAN_WIDEN}"));
         rows(&query, &[], |row| row.get::<bool>(1))

@@ -9,9 +9,9 @@ const RENAMED: &str = "RAISE object_not_in_prerequisite_state USING MESSAGE = 'a
      DETAIL = SQLERRM, HINT = 'Rename it back with ALTER TABLE. If it was dropped, end the conversion with id_gen_convert.undo() or, after the switch, id_gen_convert.finish(); to list the conversions: SELECT relation, column_name, phase FROM id_gen_convert.job;';";
 
 /// What one does that copies a value. PostgreSQL keeps the names of columns in conditions of triggers, and these have both.
-const COPIED: &str = "NEW := (SELECT jsonb_populate_record(NEW, jsonb_build_object(names[1], to_jsonb(NEW) -> names[2])) \
-     FROM (SELECT array_agg((parse_ident(used.name[1]))[1] ORDER BY used.place) FROM pg_trigger, \
-     regexp_matches(split_part(pg_get_triggerdef(oid), ' WHEN ', 2), '\\mnew\\.(\"(?:[^\"]|\"\")+\"|[^\\s()]+)', 'gi') \
+const COPIED: &str = "NEW := (SELECT pg_catalog.jsonb_populate_record(NEW, pg_catalog.jsonb_build_object(names[1], pg_catalog.to_jsonb(NEW) -> names[2])) \
+     FROM (SELECT pg_catalog.array_agg((pg_catalog.parse_ident(used.name[1]))[1] ORDER BY used.place) FROM pg_catalog.pg_trigger, \
+     pg_catalog.regexp_matches(pg_catalog.split_part(pg_catalog.pg_get_triggerdef(oid), ' WHEN ', 2), '\\mnew\\.(\"(?:[^\"]|\"\")+\"|[^\\s()]+)', 'gi') \
      WITH ORDINALITY AS used (name, place) WHERE tgrelid = TG_RELID AND tgname = TG_NAME) AS condition (names)); RETURN NEW;";
 
 /// What keeps rows in step: a function, and when it is called.

@@ -18,7 +18,7 @@ pub struct Values {
     pub backward: Option<Trigger>,
     /// What an old row gets; `None` if its ID has to be looked for.
     pub assignment: Option<String>,
-    /// The time that the ID of an old row carries, if it has to be looked for.
+    /// The time that the ID of an old row carries.
     pub allotted_at: Option<String>,
     /// Which rows have a wrong value.
     pub mismatch: String,
@@ -103,7 +103,7 @@ impl Values {
             is_root,
             forward,
             backward,
-            allotted_at: goal.created_at.clone().filter(|_| is_root && assignment.is_none()),
+            allotted_at: goal.created_at.clone().filter(|_| is_root),
             assignment,
             mismatch,
             diverged,
