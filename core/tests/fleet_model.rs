@@ -818,6 +818,12 @@ fn holds(world: World) {
     search(world).assert_properties();
 }
 
+/// A release searches what takes a minute or more; every change walks through a part of it.
+#[track_caller]
+fn walks_or_holds(world: World) {
+    if more() { holds(world) } else { at_random::walk(world) }
+}
+
 /// One more of a fault, or of ticks, for a release: minutes instead of seconds.
 fn more<N: From<bool>>() -> N {
     std::env::var_os("ID_GEN_RELEASE").is_some().into()
@@ -890,7 +896,7 @@ mod with_a_restore {
     #[test]
     fn twice() {
         let faults = Faults { backups: 2, restores: 2, ..NO_FAULTS };
-        holds(World::new(SHORT, 5 + more::<i64>(), faults));
+        walks_or_holds(World::new(SHORT, 5 + more::<i64>(), faults));
     }
 
     #[test]
@@ -932,11 +938,6 @@ mod with_a_restore {
             walks_or_holds(World { from: 3, prompt: true, ..world });
         }
     }
-
-    /// A release searches what takes minutes; every change walks through a part of it.
-    fn walks_or_holds(world: World) {
-        if more() { holds(world) } else { at_random::walk(world) }
-    }
 }
 
 /// Where faults end, all go on.
@@ -950,7 +951,7 @@ mod afterwards {
 
     #[test]
     fn after_a_wipe_and_a_restore() {
-        holds(world(Faults { wipes: 1, backups: 1, restores: 1, ..NO_FAULTS }));
+        walks_or_holds(world(Faults { wipes: 1, backups: 1, restores: 1, ..NO_FAULTS }));
     }
 
     #[test]
@@ -1010,7 +1011,7 @@ mod at_random {
     }
 
     pub fn walk(world: World) {
-        let steps = if more() { 20_000_000 } else { 500_000 };
+        let steps = if more() { 20_000_000 } else { 200_000 };
         let checker = world.checker().threads(2).target_state_count(steps);
         let found = checker.spawn_simulation(1, MostlySteps).join();
         println!("{} states", found.state_count());
