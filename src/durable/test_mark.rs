@@ -67,7 +67,7 @@ pub fn real_use() -> Result<Option<&'static str>, Error> {
         (number_file::NUMBER_FILE, "It has a worker ID from a fleet"),
         (shard_file::SHARD_FILE, "It has shards"),
         (UPGRADE_FILE, "It was upgraded with pg_upgrade"),
-        (logged_page::PAGE_FILE, "It has the reservation of another server"),
+        (logged_page::PAGE_FILE, "It has a reservation in its write-ahead log"),
     ];
     for (file, sign) in signs {
         if fs::exists(file).map_err(|error| Error::from(Trouble::Unreadable((&error).into())))? {

@@ -4,10 +4,12 @@
 //! **Locking.** Whoever starts holds the reservation's lock; see [`crate::generate::reserve`].
 
 use id_gen_core::allocator::Allocator;
+use id_gen_core::fleet::Number;
 use id_gen_core::identity::{Identity, IdentitySource};
 use id_gen_core::layout::Layout;
 use id_gen_core::planted::Fault;
 use id_gen_core::replicated::Replayed;
+use id_gen_core::reservation::Record;
 use id_gen_core::startup::{
     self, Assignment, Granted, StartPoint, StartupContext, StartupError, StoredRecord,
 };
@@ -92,9 +94,14 @@ pub fn start(
         Reason::Unwritten((&error).into())
     })?;
     let identity = number.identity;
+    // What is accepted is the number that an administrator assigned.
+    let assignment = match typed {
+        Some(_) if accepts_copy => Assignment::Manual(typed),
+        _ => number.assignment(),
+    };
     let context = StartupContext {
         is_only_copy: accepts_copy,
-        ..durable::startup_context(layout, max_lead_ms, replayed, number.assignment())?
+        ..durable::startup_context(layout, max_lead_ms, replayed, assignment)?
     };
     // Where no ID can be made, none may be reserved: a reservation binds whoever comes after.
     durable::clock_tick(&context.layout, context.clock.wall_ns)?;
@@ -102,32 +109,44 @@ pub fn start(
     // may be written.
     let old = if restarts { shared.take_allocator() } else { None };
     let (stored, unreadable) = read_stored();
-    let start = start_point(&stored, unreadable, &context, &number, old.as_ref(), decision)?;
-    let reset_copy =
-        if resets { startup::check_copy(stored.record(), &context).err() } else { None };
+    let copy = original_of(shared, stored.record(), &context);
+    // The original may have gone on above what this copy knows of.
+    let own = old.as_ref().filter(|_| copy.is_none());
+    let mut start = start_point(&stored, unreadable, &context, &number, own, decision)?;
+    if accepts_copy && copy.is_some() {
+        start.first_ms = start.first_ms.max(startup::above_clocks(&context).first_ms);
+    }
     // A reset confirms the number that it warns of.
-    let confirmed =
-        if accepts_copy { typed } else { context.compared().flatten().filter(|_| resets) };
-    {
+    let confirmed = context.compared().flatten().filter(|_| resets || accepts_copy);
+    // Also those that a file names no more which was lost since the server started.
+    let known = shared.lock().originals;
+    let put_originals = |confirmed: Option<Number>| {
         let mut state = shared.lock();
-        // Also those that a file names no more which was lost since the server started.
-        let known = state.originals;
         state.originals = startup::originals(stored.record(), &context, known, confirmed);
         state.recorded = confirmed.or_else(|| startup::recorded_number(stored.record(), &context));
-    }
+        shared.put_shards(&mut state);
+    };
+    put_originals(confirmed);
+    shard_list::load(shared, &layout, guard);
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, resets);
     // What shards made within reach of the clock is not forgotten either.
     let resets_to_ms = resets.then(|| startup::above_clocks(&context).first_ms);
-    shard_list::load(shared, &layout, first_of_shards_ms, resets_to_ms, guard);
     let reserved_until_ms = match old {
         Some(old) => Some(old.reserved_until_ms(&layout)),
         None => stored.reserved_until_ms().max(startup::replayed_ms(stored.record(), &context)),
     };
-    let mut allocator = first_allocator(shared, &layout, &start, &identity);
+    let mut allocator = first_allocator(shared, &layout, &start, &identity, resets_to_ms);
     let mut first =
         allocator.next_reservation(&layout, &identity, context.clock, max_lead_ms, max_jump_ns);
-    first.until_ms = first.until_ms.max(shared.shards_reserved_until_ms(&shared.lock(), &layout));
-    reserve::write(shared, guard, layout, &identity, first)?;
+    let of_shards_ms = shared.shards_reserved_until_ms(&shared.lock(), &layout);
+    let kept_ms = resets_to_ms.map_or(of_shards_ms, |reach_ms| reach_ms.min(of_shards_ms));
+    first.until_ms = first.until_ms.max(kept_ms);
+    if let Err(error) = reserve::write(shared, guard, layout, &identity, first) {
+        // A decision is in force only once it is durable.
+        put_originals(None);
+        return Err(error);
+    }
+    shard_list::begin(shared, &layout, first_of_shards_ms, resets_to_ms, guard);
     if context.upgraded_ms.is_some() {
         durable::upgrade::remove()?;
     }
@@ -147,6 +166,7 @@ pub fn start(
     shared.registrar.wake();
     let first_ms = allocator.frontier_ms(&layout).max(context.clock.wall_ms());
     let ready_ms = first_ms.saturating_sub(max_lead_ms.into());
+    let reset_copy = copy.filter(|_| resets);
     Ok(Some(Started { first_ms, ready_ms, reserved_until_ms, reset_copy }))
 }
 
@@ -215,7 +235,7 @@ pub fn outlook(shared: &SharedState) -> Result<Outlook, Error> {
         durable::startup_context(layout, max_lead_ms, replicated::read()?, number.assignment())?;
     let (stored, start) = undecided_start(&context, &number)?;
     let first_of_shards_ms = first_of_shards(&stored, &start, &context, false);
-    let mut allocator = first_allocator(shared, &layout, &start, &number.identity);
+    let mut allocator = first_allocator(shared, &layout, &start, &number.identity, None);
     if let Some(own) = number.identity.number() {
         allocator.raise(shard_list::end_before_start(shared, &layout, own)?);
     }
@@ -226,20 +246,35 @@ pub fn outlook(shared: &SharedState) -> Result<Outlook, Error> {
 }
 
 /// The allocator that a server starts with, with nothing reserved. The last run may have left the clocks of this boot, which
-/// tell whether to trust the clock now, unless an administrator has said so.
+/// tell whether to trust the clock now, unless an administrator has said so. A reset forgets what was made with the number
+/// as that of a shard, above a Unix millisecond.
 fn first_allocator(
     shared: &SharedState,
     layout: &Layout,
     start: &StartPoint,
     identity: &Identity,
+    resets_to_ms: Option<i64>,
 ) -> Allocator {
     let accepted = shared.lock().accepted_clocks();
     let monitor = accepted.unwrap_or(start.monitor);
     let mut allocator = Allocator::new(layout, &StartPoint { monitor, ..*start });
     if let Some(end) = identity.number().and_then(|number| shared.end_as_shard(layout, number)) {
-        allocator.raise(end);
+        let reach = resets_to_ms.map(|ms| layout.first_position(layout.tick_from(ms)));
+        allocator.raise(reach.map_or(end, |reach| reach.min(end)));
     }
     allocator
+}
+
+/// That this directory is a copy whose number may be its original's, if that is so, whatever a superuser accepts now.
+fn original_of(
+    shared: &SharedState,
+    record: Option<&Record>,
+    context: &StartupContext,
+) -> Option<StartupError> {
+    let context = StartupContext { is_only_copy: false, ..*context };
+    let known = || shared.original_with(&shared.lock(), context.compared().flatten()?);
+    // The file may have been lost since the server started.
+    startup::check_copy(record, &context).err().or_else(known)
 }
 
 /// The stored record, and the start point that follows from it.
@@ -320,13 +355,7 @@ fn start_point(
         }
         None => startup::start_point(&stored, context),
     };
-    // Its original may have gone on since this copy started.
-    let least_ms = match (decision, old) {
-        (Decision::AcceptCopy, Some(_)) => startup::above_clocks(context).first_ms,
-        _ => i64::MIN,
-    };
-    let above = |start: StartPoint| StartPoint { first_ms: start.first_ms.max(least_ms), ..start };
-    start.map(above).map_err(|error| match error {
+    start.map_err(|error| match error {
         // To accept the layout would fail again, because it is a copy.
         StartupError::LayoutBelow { .. } if decision == Decision::AcceptCopy => {
             Reason::CopyOfOtherLayout(error, context.layout).into()

@@ -18,9 +18,23 @@ use crate::shared::shards::{ABOVE_MARGIN_MS, FileState, ShardState};
 use crate::shared::state::{SharedState, State};
 use crate::shared::write_lock::WriteGuard;
 
-/// Reads the file once the server begins to make IDs: no shard goes on below a Unix millisecond. Where an administrator
-/// makes the server start again, forgets what shards have made above another, and where they begin because of a wrong clock.
-pub fn load(
+/// Reads the file once the server begins to make IDs.
+pub fn load(shared: &SharedState, layout: &Layout, guard: &WriteGuard<'_>) {
+    if shared.lock().shards.file != FileState::Unread {
+        return;
+    }
+    // If it can't be read, whoever asks for a shard tries again, and gets the error.
+    let _ = read_file(shared, layout, guard);
+    if shared.lock().shards.file == FileState::Foreign {
+        // What is not this server's now never is again, also if its directory has its former number after a mount.
+        let _ = write_file(shared, &[], guard);
+        shared.lock().shards.file = FileState::Foreign;
+    }
+}
+
+/// No shard goes on below a Unix millisecond. Where an administrator makes the server start again, forgets what shards have
+/// made above another, and where they begin because of a wrong clock: once that is durable.
+pub fn begin(
     shared: &SharedState,
     layout: &Layout,
     first_ms: i64,
@@ -28,15 +42,6 @@ pub fn load(
     guard: &WriteGuard<'_>,
 ) {
     let position = |ms| layout.first_position(layout.tick_from(ms));
-    if shared.lock().shards.file == FileState::Unread {
-        // If it can't be read, whoever asks for a shard tries again, and gets the error.
-        let _ = read_file(shared, layout, guard);
-        if shared.lock().shards.file == FileState::Foreign {
-            // What is not this server's now never is again, also if its directory has its former number after a mount.
-            let _ = write_file(shared, &[], guard);
-            shared.lock().shards.file = FileState::Foreign;
-        }
-    }
     let lowered = {
         let mut state = shared.lock();
         let space = shared.shards();

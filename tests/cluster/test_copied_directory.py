@@ -17,6 +17,7 @@ import pytest
 from harness import GENERATING, PRELOAD, PRELOADED, Cluster, SqlError
 from harness.checks import checks, wait_for
 from harness.ids import (
+    IMPATIENT,
     NARROW,
     NEXT,
     PATIENT,
@@ -43,6 +44,8 @@ FAR = "id_gen.max_lead = '2h'\n"
 NEAR = "id_gen.max_lead = '5s'\n"
 HOUR_AHEAD = "SELECT id_gen_reservation_reset(above => now() + '1 hour')"
 ACCEPT = "SELECT id_gen_copy_accept(is_only_one => true)"
+RESET = "SELECT id_gen_reservation_reset(above => now())"
+DISK_FULL = "53100"
 REFUSED = "this data directory is a copy with the worker ID of its original"
 REFUSED_AS_POSSIBLE = "this data directory is a copy, and may have the worker ID of its original"
 LEAD_MS = 1_000
@@ -551,6 +554,40 @@ def test_a_copy_with_another_worker_id_stays_a_copy(sql: str | None) -> None:
                 assert last > before
             set_worker_id(second, 2)
             assert next_id(second) > last
+
+
+@pytest.mark.parametrize(
+    ("when", "decision"),
+    [
+        ("first call after a restart", ACCEPT),
+        ("while it runs", RESET),
+        ("after a failed write", ACCEPT),
+        ("after a failed write", RESET),
+    ],
+)
+def test_a_copy_that_has_generated_begins_above_its_original(when: str, decision: str) -> None:
+    """Its own reservation says nothing of the original, and a decision that could not be written is not in force."""
+    far = "60s"
+    with copied(f"{NARROW}{IMPATIENT}id_gen.max_lead = '{far}'\n") as (original, copy):
+        # Reserves less than the original.
+        change(copy, "max_lead", "1s")
+        set_worker_id(copy, 2)
+        first_id(copy)
+        set_worker_id(copy, 1)
+        change(copy, "max_lead", far)
+        if when == "first call after a restart":
+            # No keeper starts before the call.
+            copy.append_conf("max_worker_processes = 0")
+            copy.restart()
+        given = run_ahead(original, 10 * LEAD_MS)
+        original.stop()
+        if when == "after a failed write":
+            with Reservation(copy).disk_full():
+                assert refusal(copy, decision).sqlstate == DISK_FULL
+            assert_is_refused_as_copy(copy)
+        copy.psql(decision)
+        change(copy, "max_lead", "2h")
+        assert first_id(copy) > given
 
 
 def test_a_worker_id_is_accepted_right_after_the_reload_that_names_it() -> None:

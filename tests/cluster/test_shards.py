@@ -20,16 +20,19 @@ from harness.ids import (
     NARROW_LAYOUT,
     PATIENT,
     PER_MS,
+    TOO_FAR_AHEAD,
     Caller,
     await_refusal,
     change,
     error_of,
+    first_given,
     first_id,
     next_id,
     refusal,
     run_ahead,
     time_of,
 )
+from harness.reservation import Reservation
 from harness.shards import NOT_HERE, RECOVER, many_of, next_of, owned, refused, release, take
 from harness.shim import compiled, preloading
 
@@ -768,6 +771,21 @@ def test_a_reset_takes_back_where_a_wrong_clock_let_a_shard_begin(restarted: boo
         assert time_of(cluster, again) < time_of(cluster, before) - YEAR * 1000 / 2
         cluster.restart()
         assert again < next_of(cluster, SHARD) < before
+
+
+@pytest.mark.any_server
+def test_a_reset_that_cannot_be_written_leaves_where_a_shard_begins() -> None:
+    with Cluster(conf=GENERATING + "id_gen.max_lead = '2h'\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        next_id(cluster)
+        above = int(cluster.psql("SELECT snowflake_min(now() + '1 hour')"))
+        cluster.psql(f"SELECT id_gen_shard_take({SHARD}, above => {above})")
+        change(cluster, "max_lead", "1s")
+        with Reservation(cluster).disk_full():
+            assert refusal(cluster, "SELECT id_gen_reservation_reset(above => now())").sqlstate == "53100"
+        cluster.restart("immediate")
+        change(cluster, "max_lead", "2h")
+        assert first_given(cluster, lambda: next_of(cluster, SHARD), TOO_FAR_AHEAD) > above
 
 
 @pytest.mark.long
