@@ -13,6 +13,7 @@ use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};
 use id_gen_core::time::NS_PER_MS;
 
 use crate::durable::{self, number_file};
+use crate::error::fleet::TroubleKind;
 use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
 use crate::fleet::connection;
@@ -67,7 +68,16 @@ pub fn create(meta: Meta) -> Result<Created, Error> {
     let Some((found, name)) = found else { return Ok(Created::New) };
     let is_elsewhere = number_file::other_registry(found.id, &name).is_some();
     shared.lock().accepted_fleet = Some(found.id);
-    Ok(if is_elsewhere { Created::Joined } else { Created::Exists(found) })
+    if !is_elsewhere {
+        return Ok(Created::Exists(found));
+    }
+    // Who runs this by a hint finds no such hint after it.
+    shared.registrar.wake();
+    queue::await_change(shared, || {
+        let trouble = shared.lock().membership.trouble;
+        trouble.is_none_or(|it| it.kind != TroubleKind::OtherFleet)
+    });
+    Ok(Created::Joined)
 }
 
 /// Releases a number whose holder is gone for good. Its bound stays: until then nobody takes it. Returns that bound, in
