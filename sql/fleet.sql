@@ -22,7 +22,7 @@ CREATE FUNCTION @extschema@.id_gen_fleet_create(
     LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 REVOKE EXECUTE ON FUNCTION @extschema@.id_gen_fleet_create(interval, interval, interval) FROM PUBLIC;
 COMMENT ON FUNCTION @extschema@.id_gen_fleet_create(interval, interval, interval) IS
-    'create the fleet in its registry, with this server''s layout';
+    'create the fleet in its registry, with this server''s layout; if the fleet exists, and this server belongs to a fleet in another registry, leave that fleet and join the existing one';
 
 CREATE FUNCTION @extschema@.id_gen_fleet_release(worker_id integer, datacenter_id integer DEFAULT 0) RETURNS timestamptz
     AS 'MODULE_PATHNAME', 'id_gen_fleet_release'

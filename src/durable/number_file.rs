@@ -1,8 +1,9 @@
 //! What a server keeps of the number that its fleet's registry gave it.
 //!
 //! - On disk, in a file that `pg_basebackup` and `pg_rewind` leave out, as they do with all whose names begin with
-//!   `pgsql_tmp`: who the server is, and which number it has, so that a restart takes the same. Without it a server takes
-//!   another number, and is nobody's successor, so whatever is wrong with the file counts as none.
+//!   `pgsql_tmp`: who the server is, in which fleet of which registry, and which number it has, so that a restart takes the
+//!   same. Without it a server takes another number, and is nobody's successor, so whatever is wrong with the file counts
+//!   as none.
 //! - In memory that lives as long as the machine's boot (`/dev/shm`): that this very boot held the number until just
 //!   now, so that a restart goes on without a wait. A copy of the disk does not have it. It is about one data directory,
 //!   by its number in its file system.
@@ -33,9 +34,20 @@ const WITNESS_BYTES: usize = 1024;
 
 /// Who this server is in a fleet, and the number that it kept, as far as it has kept them.
 pub fn kept(fleet: u128) -> Option<(Option<u128>, Option<Kept>)> {
+    let (text, kept_for) = read(fleet)?;
+    text::decode_kept(&text, kept_for)
+}
+
+/// The registry of the fleet that this server belongs to, if that is another fleet, in another registry.
+pub fn other_registry(fleet: u128, registry: &str) -> Option<String> {
+    let (text, kept_for) = read(fleet)?;
+    text::other_registry(&text, kept_for, registry)
+}
+
+fn read(fleet: u128) -> Option<(String, KeptFor)> {
     let text = fs::read_to_string(NUMBER_FILE).ok()?;
     place::settle().ok()?;
-    text::decode_kept(&text, KeptFor { fleet, origin: place::origin(NUMBER_FILE).ok()?? })
+    Some((text, KeptFor { fleet, origin: place::origin(NUMBER_FILE).ok()?? }))
 }
 
 /// Whether this server has kept a number for any fleet.
@@ -43,14 +55,19 @@ pub fn exists() -> bool {
     fs::exists(NUMBER_FILE).unwrap_or(false)
 }
 
-/// Keeps who this server is, and its number, or that it has none.
+/// Keeps who this server is, its number, or that it has none, and the registry that the fleet belongs to.
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn keep(server_id: u128, kept: Option<&Kept>, fleet: u128) -> Result<(), Error> {
+pub fn keep(
+    server_id: u128,
+    kept: Option<&Kept>,
+    registry: Option<&str>,
+    fleet: u128,
+) -> Result<(), Error> {
     let written = file::make_directory().and_then(|()| {
         place::replace(TEMPORARY, NUMBER_FILE, |origin| {
-            text::encode_kept(server_id, kept, KeptFor { fleet, origin }).into_bytes()
+            text::encode_kept(server_id, kept, registry, KeptFor { fleet, origin }).into_bytes()
         })
     });
     written.map_err(|error| Reason::NumberUnwritten((&error).into()).into())

@@ -74,7 +74,11 @@ pub fn replace(temporary: &str, path: &str, bytes: impl Fn(Origin) -> Vec<u8>) -
 pub fn settle() -> io::Result<()> {
     match OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(SETTLING) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        opened => opened.and_then(|_| fs::remove_file(SETTLING)),
+        opened => opened.and_then(|_| match fs::remove_file(SETTLING) {
+            // Another process has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }),
     }
 }
 

@@ -23,6 +23,8 @@ pub enum TroubleKind {
     NoFleet,
     /// The fleet belongs to another registry.
     OtherRegistry,
+    /// The registry has another fleet than this server's, which is in another registry.
+    OtherFleet,
     /// The fleet's layout is not this server's.
     OtherLayout,
     /// A value in the registry is none of ours.
@@ -120,6 +122,7 @@ impl Trouble {
             TroubleKind::Store(_)
                 | TroubleKind::NoFleet
                 | TroubleKind::OtherRegistry
+                | TroubleKind::OtherFleet
                 | TroubleKind::Damaged
                 | TroubleKind::System
         )
@@ -163,6 +166,11 @@ impl Trouble {
                     "Set id_gen.registry to the fleet's registry. Or, if the fleet was moved here and no server will ever use the other registry again, a superuser can run once: SELECT id_gen_fleet_report_restore(registry => '{}');",
                     self.detail.as_str().split('"').nth(1).unwrap_or_default()
                 ),
+            ),
+            TroubleKind::OtherFleet => (
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this server belongs to a fleet in another registry",
+                "Set id_gen.registry to the registry of this server's fleet. Or, if this server is to leave that fleet and join the one in this registry, a superuser can run on it: SELECT id_gen_fleet_create();".to_owned(),
             ),
             TroubleKind::OtherLayout => (
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

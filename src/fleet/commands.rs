@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::shard::{self, Member, Outcome, Returned, ShardValue, Wanted};
-use id_gen_core::fleet::store::{Keys, KeysError};
+use id_gen_core::fleet::store::{Keys, KeysError, Store as _};
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Terms};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::Originals;
 use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};
 use id_gen_core::time::NS_PER_MS;
 
-use crate::durable;
+use crate::durable::{self, number_file};
+use crate::error::fleet::TroubleKind;
 use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
 use crate::fleet::connection;
@@ -37,17 +38,46 @@ pub fn list() -> Result<(Meta, Vec<(Number, Grant)>), Error> {
     })
 }
 
-/// Makes a fleet; returns the one that there is, if there is one.
+/// What came of [`create`].
+pub enum Created {
+    /// There is a new fleet.
+    New,
+    /// There was one, which this server joins. It leaves its own, which is in another registry.
+    Joined,
+    /// There was one.
+    Exists(Meta),
+}
+
+/// Makes a fleet. If there is one, this server belongs to it from now on.
 ///
 /// # Errors
 /// As for [`list`].
-pub fn create(meta: Meta) -> Result<Option<Meta>, Error> {
-    // The registrar may find the fleet before the answer comes here.
-    memory::attach()?.lock().made_fleet = Some((meta.id, clock::mono_ns() / NS_PER_MS));
-    ask(move |registry| {
+pub fn create(meta: Meta) -> Result<Created, Error> {
+    let shared = memory::attach()?;
+    {
+        // The registrar may find the fleet before the answer comes here.
+        let mut state = shared.lock();
+        state.made_fleet = Some((meta.id, clock::mono_ns() / NS_PER_MS));
+        state.accepted_fleet = Some(meta.id);
+    }
+    let found = ask(move |registry| {
         let Some((store, fleet)) = registry.store() else { return Err(KeysError::NoFleet) };
-        Keys::create(store, fleet, &meta)
-    })
+        let Some(found) = Keys::create(store, fleet, &meta)? else { return Ok(None) };
+        Ok(Some((found, store.identity()?)))
+    })?;
+    let Some((found, name)) = found else { return Ok(Created::New) };
+    let is_elsewhere = number_file::other_registry(found.id, &name).is_some();
+    shared.lock().accepted_fleet = Some(found.id);
+    if !is_elsewhere {
+        return Ok(Created::Exists(found));
+    }
+    // Who runs this by a hint finds no such hint after it.
+    shared.registrar.wake();
+    queue::await_change(shared, || {
+        let trouble = shared.lock().membership.trouble;
+        trouble.is_none_or(|it| it.kind != TroubleKind::OtherFleet)
+    });
+    Ok(Created::Joined)
 }
 
 /// Releases a number whose holder is gone for good. Its bound stays: until then nobody takes it. Returns that bound, in

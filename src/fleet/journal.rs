@@ -21,7 +21,7 @@ use crate::shared::{Membership, SharedState, shard_list};
 pub struct Journal {
     shared: &'static SharedState,
     /// What is on disk, as far as it was written.
-    kept: Option<Option<Kept>>,
+    kept: Option<OnDisk>,
     /// What the memory of the boot says, as far as it was written.
     witness: Option<Option<Witness>>,
     /// Why its number could not be kept, and which shards keep it from being a member, as long as that is so.
@@ -30,6 +30,25 @@ pub struct Journal {
     /// Numbers whose values could not be read.
     unreadable: Vec<Number>,
     membership: Membership,
+}
+
+/// What the disk says of the fleet and of this server's number.
+#[derive(PartialEq, Eq)]
+struct OnDisk {
+    fleet: u128,
+    registry: Option<String>,
+    number: Option<Kept>,
+}
+
+/// What the registrar knows of this server in its fleet.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// This server's place in it.
+    pub member: &'a Member,
+    /// The fleet's ID.
+    pub fleet: u128,
+    /// The registry that it belongs to, if it names one.
+    pub registry: Option<&'a str>,
 }
 
 impl Journal {
@@ -128,6 +147,11 @@ impl Journal {
         self.trouble(trouble, before);
     }
 
+    /// Whether the registry was found to have another fleet than this server's.
+    pub fn is_elsewhere(&self) -> bool {
+        self.membership.trouble.is_some_and(|it| it.kind == TroubleKind::OtherFleet)
+    }
+
     /// One line for an incident, not one for each time that it is met.
     fn trouble(&mut self, trouble: Trouble, before: Option<Trouble>) {
         self.membership.trouble = Some(trouble);
@@ -146,15 +170,15 @@ impl Journal {
     }
 
     /// Makes durable what has to be, and lets claims use the rest.
-    pub fn write(&mut self, member: Option<(&Member, u128)>) {
-        if let Some((member, fleet)) = member {
-            self.keep(member.server_id(), member.to_keep(), fleet);
+    pub fn write(&mut self, known: Option<Known<'_>>) {
+        let member = known.map(|known| known.member);
+        if let Some(known @ Known { member, .. }) = known {
+            self.keep(known);
             // Before it has chosen, what was left by the last run still counts.
             if !matches!(member.phase(), Phase::Outside | Phase::Acquiring) {
                 self.write_witness(member);
             }
         }
-        let member = member.map(|(member, _)| member);
         self.membership.witness = member.and_then(|member| member.to_witness(i64::MIN));
         let acknowledged = member.and_then(Member::grant);
         self.membership.nonce = acknowledged.map(|(_, grant)| grant.nonce);
@@ -214,13 +238,19 @@ impl Journal {
         self.shared.put_membership(self.membership);
     }
 
-    fn keep(&mut self, server_id: u128, kept: Option<Kept>, fleet: u128) {
-        if self.kept == Some(kept) || self.kept.is_some() && kept.is_none() {
+    fn keep(&mut self, Known { member, fleet, registry }: Known<'_>) {
+        let before = self.kept.as_ref().filter(|before| before.fleet == fleet);
+        let number = member.to_keep().or_else(|| before?.number);
+        let registry = registry.map(str::to_owned);
+        let wanted = OnDisk { fleet, registry, number };
+        if self.kept.as_ref() == Some(&wanted) {
             return;
         }
-        let written = number_file::keep(server_id, kept.as_ref(), fleet);
+        let OnDisk { registry, number, .. } = &wanted;
+        let written =
+            number_file::keep(member.server_id(), number.as_ref(), registry.as_deref(), fleet);
         // What has failed may have reached the disk.
-        self.kept = written.is_ok().then_some(kept);
+        self.kept = written.is_ok().then_some(wanted);
         let failed = written.err().map(|error| error.message().primary);
         note(&mut self.not_kept, failed.map(|failed| Trouble::new(TroubleKind::Disk, &failed)));
     }

@@ -28,7 +28,7 @@ use crate::durable::{self, number_file};
 use crate::error::Error;
 use crate::error::fleet::{Trouble, TroubleKind};
 use crate::fleet::connection::{self, Bell, Connection, Found, Registry};
-use crate::fleet::journal::{self, Journal};
+use crate::fleet::journal::{self, Journal, Known};
 use crate::fleet::numbers;
 use crate::os::{clock, random};
 use crate::pg::worker::Worker;
@@ -392,7 +392,8 @@ impl Registrar {
                 let mut randoms = randoms.into_iter();
                 let Some(request) = member.next(&local, || randoms.next().unwrap_or_default())
                 else {
-                    if !self.ask_for_range() {
+                    // Another fleet has none of its ranges or shards.
+                    if !self.journal.is_elsewhere() && !self.ask_for_range() {
                         self.ask_for_shards();
                     }
                     return;
@@ -541,8 +542,11 @@ impl Registrar {
         let due_boot_ms = match (&self.own.asked, &self.fleet) {
             (Some(asked), _) => asked.boot_ms + timeout_ms,
             (None, Some((_, member))) => {
-                let wanted =
-                    if self.shared.tickets.wants() { 0 } else { self.shards_due_boot_ms() };
+                let wanted = match self.shared.tickets.wants() {
+                    _ if self.journal.is_elsewhere() => u64::MAX,
+                    true => 0,
+                    false => self.shards_due_boot_ms(),
+                };
                 member
                     .next_at_boot_ms()
                     .unwrap_or(u64::MAX)
@@ -611,6 +615,20 @@ impl Registrar {
     }
 
     fn answered(&mut self, Found { meta, registry, answer, weakness }: Found) {
+        if let Some(registry) = &registry
+            && let Some(own) = self.other_registry(&meta, registry)
+        {
+            if self.shared.lock().accepted_fleet != Some(meta.id) {
+                let detail = format!(
+                    "this server's fleet is in registry \"{own}\", and registry \"{registry}\" has another one"
+                );
+                self.fail(Trouble::new(TroubleKind::OtherFleet, &detail));
+                return;
+            }
+            // It leaves its fleet, and joins this one as after a restart.
+            (self.fleet, self.registry) = (None, None);
+            self.shared.tickets.drop_all();
+        }
         self.journal.heard(weakness);
         let is_moved = self.registry.is_some() && registry != self.registry;
         self.registry = registry;
@@ -655,6 +673,17 @@ impl Registrar {
             self.pause();
         }
         self.write();
+    }
+
+    /// The registry of this server's fleet, if that is another fleet than the one that was found, in another registry: its own
+    /// would not know of the numbers that it gets there.
+    fn other_registry(&self, found: &Meta, registry: &str) -> Option<String> {
+        match &self.fleet {
+            Some((known, _)) => {
+                self.registry.clone().filter(|own| known.id != found.id && own != registry)
+            }
+            None => number_file::other_registry(found.id, registry),
+        }
     }
 
     /// The registry has this fleet: one that this server can join, or not.
@@ -772,7 +801,12 @@ impl Registrar {
     }
 
     fn write(&mut self) {
-        self.journal.write(self.fleet.as_ref().map(|(meta, member)| (member, meta.id)));
+        let registry = self.registry.as_deref();
+        self.journal.write(self.fleet.as_ref().map(|(meta, member)| Known {
+            member,
+            fleet: meta.id,
+            registry,
+        }));
     }
 
     /// Gives the number back, if the registry takes it at once.

@@ -151,6 +151,8 @@ pub struct State {
     pub recorded: Option<Number>,
     /// The fleet that a session of this server has made, or was about to make, and when, on the clock of the boot.
     pub made_fleet: Option<(u128, u64)>,
+    /// The fleet that a superuser has said this server belongs to, whatever fleet it belonged to before.
+    pub accepted_fleet: Option<u128>,
     /// How often an administrator has ended the wait after an acquisition.
     pub ended_waits: u64,
     /// How often an administrator has reported here that the registry was restored.
@@ -1126,6 +1128,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             originals: Originals::NONE,
             recorded: None,
             made_fleet: None,
+            accepted_fleet: None,
             ended_waits: 0,
             restores: 0,
             settings_read_mono_ns: 0,

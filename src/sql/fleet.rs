@@ -7,7 +7,7 @@ use id_gen_core::time::{NS_PER_MS, format_duration, format_ms, unix_ms, unix_us}
 use pgrx::prelude::*;
 
 use crate::error::{Error, Message, Reason};
-use crate::fleet::commands::{self, Lowered};
+use crate::fleet::commands::{self, Created, Lowered};
 use crate::os::{clock, random};
 use crate::pg::fmgr::{Call, bigint, int8};
 use crate::pg::timestamp;
@@ -68,8 +68,12 @@ sql_function! {
         random::fresh(&mut id)?;
         let layout = *memory::attach()?.layout()?;
         match commands::create(Meta { id: id[0], layout, terms })? {
-            None => Ok(call.void()),
-            Some(there) => {
+            Created::New => Ok(call.void()),
+            Created::Joined => {
+                notice!("the fleet already exists; this server leaves its former fleet and joins this one");
+                Ok(call.void())
+            }
+            Created::Exists(there) => {
                 let Terms { ahead_ms, renewal_ms, .. } = there.terms;
                 Err(Reason::FleetExists(format!(
                     "layout \"{}\", grant_duration {}, renewal_interval {}.", there.layout, format_duration(ahead_ms.into()), format_duration(renewal_ms.into())

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from harness import Cluster
+from harness.checks import checks
 from harness.etcd import Etcd
-from harness.fleet import await_holding, await_number, await_trouble, create_fleet, member_conf
+from harness.fleet import NO_NUMBER, await_holding, await_number, await_trouble, create_fleet, grants, member_conf
 from harness.ids import NEXT, change, next_id, refusal
 
 pytestmark = pytest.mark.long
@@ -40,6 +41,11 @@ def renewed(cluster: Cluster) -> None:
     """Waits until a grant is renewed after now."""
     renewals = cluster.psql("SELECT renewals FROM id_gen_stat_fleet")
     cluster.poll_until(f"SELECT renewals > {renewals} FROM id_gen_stat_fleet")
+
+
+def await_error(cluster: Cluster, error: str) -> None:
+    """Waits until a server is in this trouble."""
+    cluster.poll_until("SELECT error FROM id_gen_stat_fleet", expected=error)
 
 
 def test_tls_with_certificates_of_both_sides() -> None:
@@ -196,6 +202,79 @@ def test_a_copy_of_a_running_etcd_numbers_nobody_before_it_is_adopted() -> None:
             first.append_conf(f"id_gen.registry = '{copy.endpoints}'")
             first.start()
             assert await_number(first) != number
+
+
+ELSEWHERE = "this server belongs to a fleet in another registry"
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["reload", "restart"])
+def test_the_registry_of_another_fleet_gives_a_member_nothing_before_it_joins_that(restarted: bool) -> None:
+    """The fleets have the same name, so members of both would get the same worker IDs."""
+    with (
+        Etcd() as own,
+        Etcd() as other,
+        Cluster("member", conf=member_conf(own.endpoints)) as member,
+        Cluster("stranger", conf=member_conf(other.endpoints, "id_gen.max_lead = '500 ms'")) as stranger,
+    ):
+        create_fleet(member, grant_s=60)
+        create_fleet(stranger)
+        number, last = await_number(member), next_id(member)
+        await_number(stranger)
+        if restarted:
+            member.psql(f"ALTER SYSTEM SET id_gen.registry = '{other.endpoints}'")
+            member.restart("immediate")
+        else:
+            change(member, "registry", other.endpoints)
+        await_error(member, ELSEWHERE)
+        check = checks(member)["fleet"]
+        assert check.status == "error" and ELSEWHERE in check.found
+        if restarted:
+            assert (refusal(member).message, refusal(member).sqlstate) == (ELSEWHERE, NO_NUMBER)
+        else:
+            # The grant goes on to its end.
+            assert next_id(member) > last
+        assert len(grants(stranger)) == 1
+
+        change(member, "registry", own.endpoints)
+        renewed(member)
+        assert await_number(member) == number
+        counts = "SELECT acquisitions, fencings, restorations, error FROM id_gen_stat_fleet"
+        assert member.psql(counts) == "1|0|0|"
+        last = next_id(member)
+
+        change(member, "registry", other.endpoints)
+        await_error(member, ELSEWHERE)
+        remedy = checks(member)["fleet"].remedy or ""
+        assert (told := re.search(r"SELECT (\w+\.)?id_gen_fleet_create\(\);", remedy)), remedy
+        member.psql(told[0])
+        stranger.wait_until(lambda: len(grants(stranger)) == 2, "joined by the member")
+        assert await_number(member) in grants(stranger)
+        assert next_id(member) > last
+        assert refusal(member, told[0]).message == "the fleet already exists"
+        member.restart()
+        await_number(member)
+
+
+def test_a_lost_registry_is_replaced_by_an_empty_one_elsewhere() -> None:
+    lead = "id_gen.max_lead = '500 ms'"
+    with (
+        Etcd() as lost,
+        Etcd() as new,
+        Cluster("first", conf=member_conf(lost.endpoints, lead)) as first,
+        Cluster("second", conf=member_conf(lost.endpoints, lead)) as second,
+    ):
+        create_fleet(first)
+        second.psql("CREATE EXTENSION id_gen")
+        for server in (first, second):
+            await_number(server)
+        lost.members[0].stop()
+        for server in (first, second):
+            change(server, "registry", new.endpoints)
+            await_error(server, "the registry does not have this server's fleet")
+        create_fleet(first)
+        await_error(second, ELSEWHERE)
+        second.psql("SELECT id_gen_fleet_create()")
+        assert await_number(first) != await_number(second)
 
 
 def test_an_etcd_that_is_restored_in_place() -> None:

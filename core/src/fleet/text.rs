@@ -57,6 +57,8 @@ struct MetaText {
 #[derive(Serialize, Deserialize)]
 struct KeptText {
     fleet: Hex,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    registry: Option<String>,
     origin: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server_id: Option<Hex>,
@@ -222,8 +224,14 @@ pub struct KeptFor {
     pub origin: Origin,
 }
 
-/// What a server's disk says: its [`Holder::server_id`], and its number, if it has one.
-pub fn encode_kept(server_id: u128, kept: Option<&Kept>, kept_for: KeptFor) -> String {
+/// What a server's disk says: its [`Holder::server_id`], its number, if it has one, and the registry that the fleet belongs to,
+/// if the fleet names one.
+pub fn encode_kept(
+    server_id: u128,
+    kept: Option<&Kept>,
+    registry: Option<&str>,
+    kept_for: KeptFor,
+) -> String {
     let KeptFor { fleet, origin } = kept_for;
     let number = kept.map(|kept| KeptNumber {
         datacenter: kept.number.datacenter,
@@ -231,7 +239,8 @@ pub fn encode_kept(server_id: u128, kept: Option<&Kept>, kept_for: KeptFor) -> S
         nonce: kept.nonce.into(),
     });
     let (server_id, origin) = (Some(server_id.into()), origin.encode());
-    to_text(&KeptText { fleet: fleet.into(), origin, server_id, number })
+    let registry = registry.map(str::to_owned);
+    to_text(&KeptText { fleet: fleet.into(), registry, origin, server_id, number })
 }
 
 /// What [`encode_kept`] wrote, if it was for the same. A version before did not write who the server is.
@@ -244,6 +253,15 @@ pub fn decode_kept(text: &str, kept_for: KeptFor) -> Option<(Option<u128>, Optio
         Some(Kept { number: Number { datacenter, worker }, nonce: nonce.bits().ok()? })
     });
     is_for.then_some((server_id, kept))
+}
+
+/// The registry of the fleet for which [`encode_kept`] wrote, if both this fleet and its registry are others. A version before
+/// did not write the registry.
+pub fn other_registry(text: &str, kept_for: KeptFor, registry: &str) -> Option<String> {
+    let read: KeptText = serde_json::from_str(text).ok()?;
+    let is_here = Origin::decode(&read.origin)?.is_same(&kept_for.origin);
+    let is_other = is_here && read.fleet.bits().ok()? != kept_for.fleet;
+    read.registry.filter(|own| is_other && own != registry)
 }
 
 /// What the memory of a boot of the machine says. It is written over what was there, so it ends in a line of its own
@@ -329,15 +347,32 @@ mod tests {
             |inode| Origin { directory: Directory { inode, created_ns: None }, file: None };
         let kept_for = KeptFor { fleet: 4, origin: origin(5) };
         for kept in [Some(kept), None] {
-            let text = encode_kept(6, kept.as_ref(), kept_for);
+            let text = encode_kept(6, kept.as_ref(), None, kept_for);
             assert_eq!(decode_kept(&text, kept_for), Some((Some(6), kept)));
         }
-        let text = encode_kept(6, Some(&kept), kept_for);
+        let text = encode_kept(6, Some(&kept), Some("etcd 7"), kept_for);
+        assert_eq!(decode_kept(&text, kept_for), Some((Some(6), Some(kept))));
         assert_eq!(decode_kept(&text, KeptFor { fleet: 9, ..kept_for }), None);
         assert_eq!(decode_kept(&text, KeptFor { origin: origin(9), ..kept_for }), None);
         assert_eq!(decode_kept("", kept_for), None);
         let of_before = text.replace(&format!("\"server_id\":\"{:032x}\",", 6), "");
         assert_eq!(decode_kept(&of_before, kept_for), Some((None, Some(kept))));
+    }
+
+    #[test]
+    fn another_fleet_in_another_registry_is_found_by_what_is_kept() {
+        let origin =
+            |inode| Origin { directory: Directory { inode, created_ns: None }, file: None };
+        let kept_for = KeptFor { fleet: 4, origin: origin(5) };
+        let other = KeptFor { fleet: 9, ..kept_for };
+        let text = encode_kept(6, None, Some("etcd 7"), kept_for);
+        assert_eq!(other_registry(&text, other, "etcd 8").as_deref(), Some("etcd 7"));
+        assert_eq!(other_registry(&text, other, "etcd 7"), None);
+        assert_eq!(other_registry(&text, kept_for, "etcd 8"), None);
+        assert_eq!(other_registry(&text, KeptFor { origin: origin(9), ..other }, "etcd 8"), None);
+        let of_before = encode_kept(6, None, None, kept_for);
+        assert_eq!(other_registry(&of_before, other, "etcd 8"), None);
+        assert_eq!(other_registry("", other, "etcd 8"), None);
     }
 
     #[test]
