@@ -38,7 +38,7 @@ pub fn list() -> Result<(Meta, Vec<(Number, Grant)>), Error> {
     })
 }
 
-/// What came of [`create`].
+/// The outcome of [`create`].
 pub enum Created {
     /// There is a new fleet.
     New,

@@ -444,7 +444,7 @@ impl Registrar {
         let Some((ticket, call)) = self.shared.requests.take(self.settings.fingerprint()) else {
             return;
         };
-        // What was reported before the request.
+        // A restore may have been reported before the request.
         self.follow_restore();
         if self.sessions.connection.is_none() {
             match self.connection() {

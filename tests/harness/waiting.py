@@ -1,5 +1,5 @@
-"""Waiting for a condition of a test: it is looked at often in the beginning, and less often the longer it takes, so that
-those who wait leave the processor to those who work."""
+"""Waiting for a condition of a test: it is looked at often at first, and less often the longer it takes, so that
+waiting leaves the processor to others."""
 
 import time
 from collections.abc import Callable

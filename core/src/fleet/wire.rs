@@ -109,11 +109,11 @@ pub fn serve(store: &mut dyn Store, call: &[u8]) -> Served {
     }
 }
 
-/// What came of a call.
+/// The outcome of a call.
 pub struct Served {
     /// The bytes of the answer.
     pub answer: Vec<u8>,
-    /// Why it was refused, if it was.
+    /// The kind of error, if it is one.
     pub refused: Option<StoreErrorKind>,
 }
 
@@ -122,12 +122,12 @@ pub fn refusal(error: StoreError) -> Vec<u8> {
     encode(&Reply::<()> { answer: Err(error), seen: None })
 }
 
-/// How far the history of each registry had come that stores have seen: all that have a clone know it.
+/// The latest position of each registry that stores have seen: all that have a clone know it.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Mutex<BTreeMap<String, i64>>>);
 
 impl Seen {
-    /// What was seen, by [`Store::identity`].
+    /// Positions, by [`Store::identity`].
     fn get(&self) -> BTreeMap<String, i64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
