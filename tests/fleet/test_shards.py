@@ -32,7 +32,18 @@ from harness.fleet import (
     registrar,
     silent,
 )
-from harness.ids import PATIENT, Caller, Value, answer_of, await_refusal, change, error_of, first_given, refusal
+from harness.ids import (
+    PATIENT,
+    Caller,
+    Value,
+    answer_of,
+    await_refusal,
+    change,
+    error_of,
+    first_given,
+    next_id,
+    refusal,
+)
 from harness.page import Page
 from harness.relay import Delayed, Way
 from harness.shards import NOT_HERE, RECOVER, Writer, await_usable, many_of, next_of, owned, refused, release, take
@@ -467,6 +478,34 @@ def test_a_paused_owner_makes_nothing_more_once_another_has_the_shard(first: Clu
     assert error.message == f"this server does not have shard {SHARD}"
     assert error.hint and error.hint.startswith(f"Release it there: SELECT id_gen_shard_release({SHARD});")
     assert min(taken) > max(given)
+
+
+@pytest.mark.long
+def test_a_shard_stays_its_owners_while_another_server_has_the_owners_former_number(
+    first: Cluster, second: Cluster, conf: str
+) -> None:
+    """Its value names a number; whoever takes it looks at the server that has written it."""
+    take(first, SHARD, above=None)
+    number = number_of(first)
+    with Writer([first, second], SHARD) as writer:
+
+        def await_ids() -> None:
+            made = len(writer.ids)
+            first.wait_until(lambda: len(writer.ids) > made + 100, "making IDs")
+
+        first.psql(f"SELECT id_gen_fleet_release({number})")
+        first.poll_until("SELECT fencings = 1 FROM id_gen_stat_fleet")
+        with Cluster("third", conf=f"{conf}\nid_gen.worker_id = {number}\n") as third:
+            third.psql("CREATE EXTENSION id_gen")
+            assert await_number(third) == number != await_number(first)
+            await_ids()
+            error = refusal(second, f"SELECT id_gen_shard_take({SHARD})")
+            assert error.message == f"this server does not have shard {SHARD}"
+            first.stop("immediate")
+            second.poll_until(f"SELECT id_gen_shard_take({SHARD}) IS NOT NULL")
+            await_ids()
+            next_id(third)
+    assert len(set(writer.ids)) == len(writer.ids)
 
 
 @pytest.mark.long
