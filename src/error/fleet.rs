@@ -390,7 +390,11 @@ fn phase_words(phase: Option<Phase>) -> String {
 /// The hint that goes with it.
 fn phase_hint(phase: Option<Phase>) -> String {
     match phase {
-        Some(Phase::Waiting { until_ms }) => wait_hint(until_ms),
+        // A veteran ends it.
+        Some(Phase::Waiting { until_ms }) => wait_hint(&format!(
+            "{}, or in a few seconds if another server of the fleet has been running for longer",
+            time_left(until_ms)
+        )),
         _ => {
             "Call again in a few seconds. To see the current state: SELECT * FROM id_gen_status();"
                 .to_owned()
@@ -406,9 +410,8 @@ pub fn waits(acquired: &str, until_ms: i64) -> String {
     )
 }
 
-/// The hint that goes with it.
-pub fn wait_hint(until_ms: i64) -> String {
-    let left = time_left(until_ms);
+/// The hint that goes with it, with the time that is left.
+pub fn wait_hint(left: &str) -> String {
     format!(
         "Call again in {left}. Or, if you are sure that the registry was not restored from a backup, a superuser can end the wait: SELECT id_gen_fleet_report_restore(restored => false);"
     )

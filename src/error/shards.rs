@@ -327,7 +327,7 @@ impl ShardRefusal {
                 format!("{} cannot be used yet", name(*number)),
             )
             .detail(fleet::waits("took", *until_ms))
-            .hint(fleet::wait_hint(*until_ms)),
+            .hint(fleet::wait_hint(&fleet::time_left(*until_ms))),
             ShardRefusal::NotOver { number, worker, until_ms } => Message::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("{} cannot be used yet", name(*number)),
