@@ -15,8 +15,9 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
+use id_gen_core::directory::Origin;
 use id_gen_core::fleet::member::{Kept, Witness};
-use id_gen_core::fleet::text::{self, KeptFor};
+use id_gen_core::fleet::text::{self, KeptFor, KeptRegistry};
 use id_gen_core::startup::UNKNOWN_BOOT;
 
 use crate::durable::file::{self, DATA_DIRECTORY};
@@ -34,20 +35,26 @@ const WITNESS_BYTES: usize = 1024;
 
 /// Who this server is in a fleet, and the number that it kept, as far as it has kept them.
 pub fn kept(fleet: u128) -> Option<(Option<u128>, Option<Kept>)> {
-    let (text, kept_for) = read(fleet)?;
-    text::decode_kept(&text, kept_for)
+    let (text, origin) = read()?;
+    text::decode_kept(&text, KeptFor { fleet, origin })
 }
 
 /// The registry of the fleet that this server belongs to, if that is another fleet, in another registry.
 pub fn other_registry(fleet: u128, registry: &str) -> Option<String> {
-    let (text, kept_for) = read(fleet)?;
-    text::other_registry(&text, kept_for, registry)
+    let (text, origin) = read()?;
+    text::other_registry(&text, KeptFor { fleet, origin }, registry)
 }
 
-fn read(fleet: u128) -> Option<(String, KeptFor)> {
+/// The registry of the fleet that this server belongs to, and the latest position that it has seen of that.
+pub fn position() -> Option<(String, i64)> {
+    let (text, origin) = read()?;
+    text::kept_position(&text, origin)
+}
+
+fn read() -> Option<(String, Origin)> {
     let text = fs::read_to_string(NUMBER_FILE).ok()?;
     place::settle().ok()?;
-    Some((text, KeptFor { fleet, origin: place::origin(NUMBER_FILE).ok()?? }))
+    Some((text, place::origin(NUMBER_FILE).ok()??))
 }
 
 /// Whether this server has kept a number for any fleet.
@@ -62,7 +69,7 @@ pub fn exists() -> bool {
 pub fn keep(
     server_id: u128,
     kept: Option<&Kept>,
-    registry: Option<&str>,
+    registry: Option<KeptRegistry<'_>>,
     fleet: u128,
 ) -> Result<(), Error> {
     let written = file::make_directory().and_then(|()| {

@@ -4,6 +4,7 @@
 //! It is told by the registrar, through shared memory, so the figures are a text of fixed room.
 
 use id_gen_base::error::Message;
+use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::store::{KeysError, StoreErrorKind, WeaknessKind};
 use id_gen_core::time::{format_duration, format_ms, unix_ms};
@@ -59,7 +60,17 @@ impl Trouble {
     pub fn new(kind: TroubleKind, detail: &str) -> Trouble {
         Trouble { kind, detail: Text::new(detail) }
     }
+
+    /// That these shards of a server were declared. It names as many as there is room for; once they are released, the rest.
+    pub fn declared(shards: &[Number]) -> Trouble {
+        let named = shards.iter().take(NAMED_DECLARED).map(|it| it.worker.to_string());
+        let named = named.collect::<Vec<_>>().join(",");
+        let detail = format!("shards {{{named}}} of this server were declared outside of a fleet");
+        Trouble::new(TroubleKind::DeclaredShards, &detail)
+    }
 }
+
+const NAMED_DECLARED: usize = 64;
 
 /// A text of shared memory: it ends where there is no more room.
 #[derive(Clone, Copy, PartialEq, Eq)]

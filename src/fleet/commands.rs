@@ -16,15 +16,24 @@ use crate::durable::{self, number_file};
 use crate::error::fleet::TroubleKind;
 use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
-use crate::fleet::connection;
+use crate::fleet::connection::{self, Registry};
 use crate::fleet::numbers;
-use crate::fleet::queue::{self, ask};
+use crate::fleet::queue;
 use crate::os::{clock, random};
 use crate::settings;
 use crate::shared::{State, memory};
 
 /// How often a release is tried where the holder renews its grant between the reading and the writing.
 const TRIES: usize = 20;
+
+/// Asks the registry of this server's fleet: not that of another one, which is named by mistake.
+fn ask<T>(work: impl FnOnce(&mut Registry) -> Result<T, KeysError>) -> Result<T, Error> {
+    let trouble = memory::attach()?.lock().membership.trouble;
+    match trouble.filter(|it| it.kind == TroubleKind::OtherFleet) {
+        Some(trouble) => Err(Reason::Fleet(trouble).into()),
+        None => queue::ask(work),
+    }
+}
 
 /// The fleet and all numbers that were ever held.
 ///
@@ -60,7 +69,7 @@ pub fn create(meta: Meta) -> Result<Created, Error> {
         state.made_fleet = Some((meta.id, clock::mono_ns() / NS_PER_MS));
         state.accepted_fleet = Some(meta.id);
     }
-    let found = ask(move |registry| {
+    let found = queue::ask(move |registry| {
         let Some((store, fleet)) = registry.store() else { return Err(KeysError::NoFleet) };
         let Some(found) = Keys::create(store, fleet, &meta)? else { return Ok(None) };
         Ok(Some((found, store.identity()?)))

@@ -5,6 +5,7 @@
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::{Event, Kept, Member, Numbers, Phase, Witness};
 use id_gen_core::fleet::store::Weakness;
+use id_gen_core::fleet::text::KeptRegistry;
 use id_gen_core::fleet::{Listing, Number};
 use id_gen_core::time::{NS_PER_MS, format_ms, unix_ms};
 use pgrx::PgLogLevel;
@@ -37,6 +38,8 @@ pub struct Journal {
 struct OnDisk {
     fleet: u128,
     registry: Option<String>,
+    /// The timeline of a registry on PostgreSQL. The revision of etcd, which changes all the time, is written along.
+    timeline: Option<i64>,
     number: Option<Kept>,
 }
 
@@ -48,7 +51,7 @@ pub struct Known<'a> {
     /// The fleet's ID.
     pub fleet: u128,
     /// The registry that it belongs to, if it names one.
-    pub registry: Option<&'a str>,
+    pub registry: Option<KeptRegistry<'a>>,
 }
 
 impl Journal {
@@ -206,7 +209,7 @@ impl Journal {
         let Ok(layout) = self.shared.layout() else { return false };
         let found = match shard_list::declared(self.shared, layout) {
             Ok(shards) if shards.is_empty() => None,
-            Ok(shards) => Some(declared_shards(&shards)),
+            Ok(shards) => Some(Trouble::declared(&shards)),
             Err(error) => {
                 let unread = ShardRefusal::Unreadable(error).message().primary;
                 Some(Trouble::new(TroubleKind::Disk, &unread))
@@ -241,14 +244,18 @@ impl Journal {
     fn keep(&mut self, Known { member, fleet, registry }: Known<'_>) {
         let before = self.kept.as_ref().filter(|before| before.fleet == fleet);
         let number = member.to_keep().or_else(|| before?.number);
-        let registry = registry.map(str::to_owned);
-        let wanted = OnDisk { fleet, registry, number };
+        let timeline = registry.filter(|it| it.name.starts_with("postgresql "));
+        let wanted = OnDisk {
+            fleet,
+            registry: registry.map(|it| it.name.to_owned()),
+            timeline: timeline.and_then(|it| it.position),
+            number,
+        };
         if self.kept.as_ref() == Some(&wanted) {
             return;
         }
-        let OnDisk { registry, number, .. } = &wanted;
-        let written =
-            number_file::keep(member.server_id(), number.as_ref(), registry.as_deref(), fleet);
+        let number = wanted.number.as_ref();
+        let written = number_file::keep(member.server_id(), number, registry, fleet);
         // What has failed may have reached the disk.
         self.kept = written.is_ok().then_some(wanted);
         let failed = written.err().map(|error| error.message().primary);
@@ -301,16 +308,6 @@ fn names(shards: &[Number]) -> String {
     let more = if shards.len() > NAMED_SHARDS { ", ..." } else { "" };
     let word = if shards.len() == 1 { "shard" } else { "shards" };
     format!("{word} {named}{more}")
-}
-
-/// As many shards as there is room for; when they are released, the rest is named.
-const NAMED_DECLARED: usize = 64;
-
-fn declared_shards(shards: &[Number]) -> Trouble {
-    let named = shards.iter().take(NAMED_DECLARED).map(|it| it.worker.to_string());
-    let named = named.collect::<Vec<_>>().join(",");
-    let detail = format!("shards {{{named}}} of this server were declared outside of a fleet");
-    Trouble::new(TroubleKind::DeclaredShards, &detail)
 }
 
 /// Why there is no number for this server: all those that it may take, from one listing.

@@ -15,6 +15,7 @@ use id_gen_core::clock::ClockMonitor;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::shard::{self, Had};
 use id_gen_core::fleet::store::{KeysError, StoreError, StoreErrorKind};
+use id_gen_core::fleet::text::KeptRegistry;
 use id_gen_core::fleet::wire::{self, Seen, Served};
 use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
 use id_gen_core::startup::StoredRecord;
@@ -256,7 +257,8 @@ impl Registrar {
             bell: None,
             own: Line::new(),
             sessions: Line::new(),
-            seen: Seen::default(),
+            seen: number_file::position()
+                .map_or_else(Seen::default, |(registry, position)| Seen::kept(registry, position)),
             fleet: None,
             registry: None,
             answers: Vec::new(),
@@ -802,6 +804,8 @@ impl Registrar {
 
     fn write(&mut self) {
         let registry = self.registry.as_deref();
+        let registry =
+            registry.map(|name| KeptRegistry { name, position: self.seen.position(name) });
         self.journal.write(self.fleet.as_ref().map(|(meta, member)| Known {
             member,
             fleet: meta.id,

@@ -29,6 +29,7 @@ use pgrx::prelude::*;
 
 use crate::durable;
 use crate::durable::shard_file::{self, Found};
+use crate::error::fleet::Trouble;
 use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason};
 use crate::fleet::{commands, numbers, queue};
@@ -293,6 +294,7 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
         Some(Basis::Declared) if owned.in_fleet => Err(ShardRefusal::OfFleet(number).into()),
         Some(Basis::Declared) => Ok(()),
         Some(Basis::Fleet(_)) | None => {
+            check_declared(shared, layout)?;
             check_usable(shared, number, &owned)?;
             // One session asks, and opens the place for all.
             if !queue::await_turn(shared, || place.is_open(), || shard_lock::try_lock(number))? {
@@ -317,6 +319,17 @@ fn open(shared: &SharedState, layout: &Layout, number: Number) -> Result<(), Err
             shared.requests.changed.wake_all();
             Ok(())
         }
+    }
+}
+
+/// Refuses shards in a fleet as long as this server has any that were declared.
+fn check_declared(shared: &SharedState, layout: &Layout) -> Result<(), Error> {
+    if !shared.lock().settings.has_registry {
+        return Ok(());
+    }
+    match shard_list::declared(shared, layout).map_err(ShardRefusal::Unreadable)? {
+        shards if shards.is_empty() => Ok(()),
+        shards => Err(Reason::Fleet(Trouble::declared(&shards)).into()),
     }
 }
 
@@ -408,6 +421,7 @@ pub fn take(worker: i32, above: Option<i64>) -> Result<Taken, Error> {
     let worker = number_in(layout, worker)?;
     let number = refresh(backend)?.with_worker(worker);
     check_file(shared)?;
+    check_declared(shared, layout)?;
     check_own_number(shared, &shared.lock(), number)?;
     shard_lock::lock(number);
     let (above_end, other_number) = match above {

@@ -235,6 +235,7 @@ def test_the_registry_of_another_fleet_gives_a_member_nothing_before_it_joins_th
         else:
             # The grant goes on to its end.
             assert next_id(member) > last
+        assert refusal(member, "SELECT id_gen_fleet_release(0)").message == ELSEWHERE
         assert len(grants(stranger)) == 1
 
         change(member, "registry", own.endpoints)

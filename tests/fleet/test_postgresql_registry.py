@@ -119,7 +119,9 @@ def test_a_primary_that_was_replaced_is_no_registry() -> None:
         standby.psql(f"SELECT {END_SESSIONS}")
         member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=REPLACED)
         assert refusal(member, "SELECT id_gen_fleet_release(0)").message == REPLACED
-        # Another address in between makes it forget nothing.
+        # Neither a restart nor another address in between makes it forget anything.
+        member.restart("immediate")
+        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=REPLACED)
         change(member, "registry", "etcd://127.0.0.1:1")
         member.poll_until("SELECT error FROM id_gen_stat_fleet", expected="the fleet's registry cannot be reached")
         change(member, "registry", uri(primary, standby))

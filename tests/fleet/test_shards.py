@@ -644,8 +644,9 @@ def test_shards_of_a_fleet_do_not_count_outside_of_it_and_declared_ones_are_rele
     last, other = max(many_of(first, SHARD, 100)), next_of(first, SHARD + 1)
     become(first, MEMBER)
     declared = "a server with declared shards cannot join a fleet"
-    await_refusal(first, declared)
     assert refused(first, SHARD).message == refused(first, SHARD + 1).message == declared
+    assert refusal(first, f"SELECT id_gen_shard_take({SHARD})").message == declared
+    await_refusal(first, declared)
     assert checks(first)["worker_id"].status == "error"
     blocker = first.data / "id_gen/pgsql_tmp_shards_writing"
     blocker.mkdir()

@@ -59,6 +59,8 @@ struct KeptText {
     fleet: Hex,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     registry: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    position: Option<i64>,
     origin: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server_id: Option<Hex>,
@@ -224,12 +226,21 @@ pub struct KeptFor {
     pub origin: Origin,
 }
 
-/// What a server's disk says: its [`Holder::server_id`], its number, if it has one, and the registry that the fleet belongs to,
+/// The registry that a server's fleet belongs to, on its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptRegistry<'a> {
+    /// [`Store::identity`](crate::fleet::store::Store::identity).
+    pub name: &'a str,
+    /// The latest position that this server has seen ([`Store::seen`](crate::fleet::store::Store::seen)).
+    pub position: Option<i64>,
+}
+
+/// The text on a server's disk: its [`Holder::server_id`], its number, if it has one, and the registry that the fleet belongs to,
 /// if the fleet names one.
 pub fn encode_kept(
     server_id: u128,
     kept: Option<&Kept>,
-    registry: Option<&str>,
+    registry: Option<KeptRegistry<'_>>,
     kept_for: KeptFor,
 ) -> String {
     let KeptFor { fleet, origin } = kept_for;
@@ -239,8 +250,9 @@ pub fn encode_kept(
         nonce: kept.nonce.into(),
     });
     let (server_id, origin) = (Some(server_id.into()), origin.encode());
-    let registry = registry.map(str::to_owned);
-    to_text(&KeptText { fleet: fleet.into(), registry, origin, server_id, number })
+    let position = registry.and_then(|it| it.position);
+    let registry = registry.map(|it| it.name.to_owned());
+    to_text(&KeptText { fleet: fleet.into(), registry, position, origin, server_id, number })
 }
 
 /// What [`encode_kept`] wrote, if it was for the same. A version before did not write who the server is.
@@ -262,6 +274,13 @@ pub fn other_registry(text: &str, kept_for: KeptFor, registry: &str) -> Option<S
     let is_here = Origin::decode(&read.origin)?.is_same(&kept_for.origin);
     let is_other = is_here && read.fleet.bits().ok()? != kept_for.fleet;
     read.registry.filter(|own| is_other && own != registry)
+}
+
+/// The registry and the position for which [`encode_kept`] wrote, in this directory. A version before did not write them.
+pub fn kept_position(text: &str, origin: Origin) -> Option<(String, i64)> {
+    let read: KeptText = serde_json::from_str(text).ok()?;
+    let is_here = Origin::decode(&read.origin)?.is_same(&origin);
+    read.registry.zip(read.position).filter(|_| is_here)
 }
 
 /// What the memory of a boot of the machine says. It is written over what was there, so it ends in a line of its own
@@ -350,7 +369,13 @@ mod tests {
             let text = encode_kept(6, kept.as_ref(), None, kept_for);
             assert_eq!(decode_kept(&text, kept_for), Some((Some(6), kept)));
         }
-        let text = encode_kept(6, Some(&kept), Some("etcd 7"), kept_for);
+        let registry = |position| Some(KeptRegistry { name: "etcd 7", position });
+        let text = encode_kept(6, Some(&kept), registry(Some(8)), kept_for);
+        assert_eq!(kept_position(&text, kept_for.origin), Some(("etcd 7".to_owned(), 8)));
+        assert_eq!(
+            kept_position(&encode_kept(6, None, registry(None), kept_for), kept_for.origin),
+            None
+        );
         assert_eq!(decode_kept(&text, kept_for), Some((Some(6), Some(kept))));
         assert_eq!(decode_kept(&text, KeptFor { fleet: 9, ..kept_for }), None);
         assert_eq!(decode_kept(&text, KeptFor { origin: origin(9), ..kept_for }), None);
@@ -365,7 +390,9 @@ mod tests {
             |inode| Origin { directory: Directory { inode, created_ns: None }, file: None };
         let kept_for = KeptFor { fleet: 4, origin: origin(5) };
         let other = KeptFor { fleet: 9, ..kept_for };
-        let text = encode_kept(6, None, Some("etcd 7"), kept_for);
+        let registry = KeptRegistry { name: "etcd 7", position: Some(8) };
+        let text = encode_kept(6, None, Some(registry), kept_for);
+        assert_eq!(kept_position(&text, origin(9)), None);
         assert_eq!(other_registry(&text, other, "etcd 8").as_deref(), Some("etcd 7"));
         assert_eq!(other_registry(&text, other, "etcd 7"), None);
         assert_eq!(other_registry(&text, kept_for, "etcd 8"), None);

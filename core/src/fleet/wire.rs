@@ -127,6 +127,16 @@ pub fn refusal(error: StoreError) -> Vec<u8> {
 pub struct Seen(Arc<Mutex<BTreeMap<String, i64>>>);
 
 impl Seen {
+    /// What a server has kept of one.
+    pub fn kept(identity: String, position: i64) -> Seen {
+        Seen(Arc::new(Mutex::new(BTreeMap::from([(identity, position)]))))
+    }
+
+    /// The latest position of a registry.
+    pub fn position(&self, identity: &str) -> Option<i64> {
+        self.get().get(identity).copied()
+    }
+
     /// Positions, by [`Store::identity`].
     fn get(&self) -> BTreeMap<String, i64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
