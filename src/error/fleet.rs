@@ -7,6 +7,7 @@ use id_gen_base::error::Message;
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::store::{KeysError, StoreErrorKind, WeaknessKind};
+use id_gen_core::layout::Layout;
 use id_gen_core::time::{format_duration, format_ms, unix_ms};
 use pgrx::prelude::PgSqlErrorCode as Code;
 
@@ -42,6 +43,8 @@ pub enum TroubleKind {
     Disk,
     /// It has shards that an administrator declared.
     DeclaredShards,
+    /// The file of its shards cannot be read, so it may have such.
+    ShardFile,
     /// The system has no thread or no random numbers for a request.
     System,
 }
@@ -59,6 +62,13 @@ impl Trouble {
     /// Trouble of a kind.
     pub fn new(kind: TroubleKind, detail: &str) -> Trouble {
         Trouble { kind, detail: Text::new(detail) }
+    }
+
+    /// That a fleet has another layout than this server.
+    pub fn other_layout(theirs: &Layout, ours: &Layout) -> Trouble {
+        let detail =
+            format!("the fleet's layout is \"{theirs}\", this server's layout is \"{ours}\"");
+        Trouble::new(TroubleKind::OtherLayout, &detail)
     }
 
     /// That these shards of a server were declared. It names as many as there is room for; once they are released, the rest.
@@ -141,7 +151,10 @@ impl Trouble {
 
     /// Whether this server finds it in its own directory, where it looks each time it writes.
     pub const fn is_found_here(&self) -> bool {
-        matches!(self.kind, TroubleKind::Disk | TroubleKind::DeclaredShards)
+        matches!(
+            self.kind,
+            TroubleKind::Disk | TroubleKind::DeclaredShards | TroubleKind::ShardFile
+        )
     }
 
     /// The words of it, for any role: the figures may name hosts and files that only some may know of.
@@ -238,6 +251,11 @@ impl Trouble {
                     "Release them, and note their last IDs, above which a member of the fleet can take them: SELECT shard, id_gen_shard_release(shard) FROM unnest('{{{}}}'::integer[]) AS shard;",
                     self.detail.as_str().split(['{', '}']).nth(1).unwrap_or_default()
                 ),
+            ),
+            TroubleKind::ShardFile => (
+                Code::ERRCODE_IO_ERROR,
+                "this server cannot join its fleet before the file of its shards can be read",
+                "To see the remedy: SELECT remedy FROM id_gen_check() WHERE name = 'shards';".to_owned(),
             ),
             TroubleKind::Disk => (
                 Code::ERRCODE_IO_ERROR,

@@ -13,7 +13,7 @@ use id_gen_core::ticket::shared::{self as ticket, NoRange, Set};
 use id_gen_core::time::NS_PER_MS;
 
 use crate::durable::{self, number_file};
-use crate::error::fleet::TroubleKind;
+use crate::error::fleet::{Trouble, TroubleKind};
 use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason};
 use crate::fleet::connection::{self, Registry};
@@ -63,29 +63,34 @@ pub enum Created {
 /// As for [`list`].
 pub fn create(meta: Meta) -> Result<Created, Error> {
     let shared = memory::attach()?;
-    {
-        // The registrar may find the fleet before the answer comes here.
-        let mut state = shared.lock();
-        state.made_fleet = Some((meta.id, clock::mono_ns() / NS_PER_MS));
-        state.accepted_fleet = Some(meta.id);
-    }
+    // The registrar may find the fleet before the answer comes here.
+    shared.lock().made_fleet = Some((meta.id, clock::mono_ns() / NS_PER_MS));
     let found = queue::ask(move |registry| {
         let Some((store, fleet)) = registry.store() else { return Err(KeysError::NoFleet) };
         let Some(found) = Keys::create(store, fleet, &meta)? else { return Ok(None) };
-        Ok(Some((found, store.identity()?)))
+        let is_elsewhere = number_file::other_registry(found.id, &store.identity()?).is_some();
+        if is_elsewhere {
+            // It may be a copy.
+            registry.fleet()?;
+        }
+        Ok(Some((found, is_elsewhere)))
     })?;
-    let Some((found, name)) = found else { return Ok(Created::New) };
-    let is_elsewhere = number_file::other_registry(found.id, &name).is_some();
-    shared.lock().accepted_fleet = Some(found.id);
+    let Some((found, is_elsewhere)) = found else { return Ok(Created::New) };
     if !is_elsewhere {
         return Ok(Created::Exists(found));
     }
+    let layout = shared.layout()?;
+    if found.layout != *layout {
+        return Err(Reason::Fleet(Trouble::other_layout(&found.layout, layout)).into());
+    }
+    shared.lock().accepted_fleet = Some(found.id);
     // Who runs this by a hint finds no such hint after it.
     shared.registrar.wake();
-    queue::await_change(shared, || {
-        let trouble = shared.lock().membership.trouble;
-        trouble.is_none_or(|it| it.kind != TroubleKind::OtherFleet)
-    });
+    let trouble = || shared.lock().membership.trouble;
+    queue::await_change(shared, || trouble().is_none_or(|it| it.kind != TroubleKind::OtherFleet));
+    if let Some(trouble) = trouble() {
+        return Err(Reason::Fleet(trouble).into());
+    }
     Ok(Created::Joined)
 }
 

@@ -111,6 +111,10 @@ impl Registry {
         };
         let keys = self.fleet()?;
         let (meta, named) = (*keys.meta(), keys.registry());
+        if answer.is_none() {
+            // If it is not this server's, it may be another one by the next request.
+            self.forget_fleet();
+        }
         self.until_weakness = until_weakness.unwrap_or(WEAKNESS_EVERY);
         if until_weakness.is_none() {
             let store = &mut self.fleet()?.store;

@@ -212,7 +212,7 @@ impl Journal {
             Ok(shards) => Some(Trouble::declared(&shards)),
             Err(error) => {
                 let unread = ShardRefusal::Unreadable(error).message().primary;
-                Some(Trouble::new(TroubleKind::Disk, &unread))
+                Some(Trouble::new(TroubleKind::ShardFile, &unread))
             }
         };
         note(&mut self.declared, found)

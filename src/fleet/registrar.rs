@@ -154,6 +154,8 @@ struct PartlyGiven {
 struct Line<T, W> {
     connection: Option<Connection<T>>,
     asked: Option<Asked<W>>,
+    /// Whether a server was refused last because another one has replaced it.
+    refuses_former: bool,
 }
 
 /// A request that is on its way.
@@ -166,7 +168,7 @@ struct Asked<W> {
 
 impl<T: Send + 'static, W> Line<T, W> {
     const fn new() -> Line<T, W> {
-        Line { connection: None, asked: None }
+        Line { connection: None, asked: None, refuses_former: false }
     }
 
     /// Sends a request, where there is a connection.
@@ -229,8 +231,6 @@ struct Registrar {
     resets: u64,
     ended_waits: u64,
     restores: u64,
-    /// Whether a server was refused because another one has replaced it.
-    refuses_former: bool,
 }
 
 fn boot_ms() -> u64 {
@@ -268,7 +268,6 @@ impl Registrar {
             resets,
             ended_waits,
             restores,
-            refuses_former: false,
         }
     }
 
@@ -327,12 +326,10 @@ impl Registrar {
     /// is the registry again.
     fn follow_restore(&mut self) {
         let restores = self.shared.lock().restores;
-        if restores != self.restores && self.refuses_former {
-            (self.own.connection, self.seen) = (None, Seen::default());
-            self.refuses_former = false;
-            self.end_own();
+        let refuses_former = self.own.refuses_former || self.sessions.refuses_former;
+        if restores != self.restores && refuses_former {
             self.give_up_session();
-            self.doubt_registry();
+            self.believe_older();
         }
         self.restores = restores;
     }
@@ -603,12 +600,16 @@ impl Registrar {
         }
         match self.sessions.answer() {
             Some(Ok(Served { answer, refused })) => {
-                if let Some(kind) = refused {
+                self.sessions.refuses_former = refused == Some(StoreErrorKind::FormerPrimary);
+                if refused.is_some() {
                     // The next one finds out what is there by then.
                     self.sessions.connection = None;
-                    self.refuses_former |= kind == StoreErrorKind::FormerPrimary;
                 }
                 self.end_session(answer);
+                if refused == Some(StoreErrorKind::Restored) {
+                    self.believe_older();
+                    self.write();
+                }
             }
             Some(Err(error)) => self.end_session(wire::refusal(error)),
             None if self.sessions.is_late(timeout_ms) => self.give_up_session(),
@@ -620,7 +621,7 @@ impl Registrar {
         if let Some(registry) = &registry
             && let Some(own) = self.other_registry(&meta, registry)
         {
-            if self.shared.lock().accepted_fleet != Some(meta.id) {
+            if !self.shared.lock().is_accepted(meta.id) {
                 let detail = format!(
                     "this server's fleet is in registry \"{own}\", and registry \"{registry}\" has another one"
                 );
@@ -630,8 +631,12 @@ impl Registrar {
             // It leaves its fleet, and joins this one as after a restart.
             (self.fleet, self.registry) = (None, None);
             self.shared.tickets.drop_all();
+        } else {
+            // Only what this server is told while it is elsewhere counts.
+            self.shared.lock().accepted_fleet = None;
         }
         self.journal.heard(weakness);
+        self.own.refuses_former = false;
         let is_moved = self.registry.is_some() && registry != self.registry;
         self.registry = registry;
         if is_moved {
@@ -698,11 +703,7 @@ impl Registrar {
             }
         };
         if meta.layout != layout {
-            let (theirs, ours) = (meta.layout, layout);
-            self.fail(Trouble::new(
-                TroubleKind::OtherLayout,
-                &format!("the fleet's layout is \"{theirs}\", this server's layout is \"{ours}\""),
-            ));
+            self.fail(Trouble::other_layout(&meta.layout, &layout));
             return;
         }
         let Ok(numbers) = &self.numbers else { return };
@@ -742,7 +743,7 @@ impl Registrar {
             TroubleKind::Store(kind) => Some(kind),
             _ => None,
         };
-        self.refuses_former |= kind == Some(StoreErrorKind::FormerPrimary);
+        self.own.refuses_former = kind == Some(StoreErrorKind::FormerPrimary);
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
         }
@@ -753,12 +754,21 @@ impl Registrar {
             self.give_up_session();
         }
         if kind == Some(StoreErrorKind::Restored) {
-            self.seen = Seen::default();
-            self.doubt_registry();
+            self.believe_older();
         }
         self.pause();
         self.journal.failed(trouble);
         self.write();
+    }
+
+    /// The registry is in an older state than before, or an administrator has decided for a former primary.
+    fn believe_older(&mut self) {
+        (self.own.connection, self.seen) = (None, Seen::default());
+        self.end_own();
+        // What becomes of another fleet's is nothing to this server.
+        if !self.journal.is_elsewhere() {
+            self.doubt_registry();
+        }
     }
 
     /// The registry may have forgotten what it acknowledged, here and to others.

@@ -606,10 +606,13 @@ pub fn release(worker: i32) -> Result<Released, Error> {
             // Its datacenter may be another than the server's by now.
             false => shared.shard_of_worker(worker).unwrap_or(number),
         };
-        let owned = shared.shards().places().find(number).and_then(Place::owned);
-        // A fleet does not know of a declared one.
-        let in_fleet = state.settings.has_registry && owned.is_none_or(|owned| owned.in_fleet);
-        (number, in_fleet)
+        let place = shared.shards().places().find(number);
+        // A fleet does not know of a declared one, nor, before the others are released, of one that was.
+        let in_fleet = match place.and_then(Place::owned) {
+            Some(owned) => owned.in_fleet,
+            None => place.is_none_or(|place| place.end() == 0) || !state.membership.has_declared(),
+        };
+        (number, in_fleet && state.settings.has_registry)
     };
     shard_lock::lock(number);
     let member = if in_fleet { Some(member(shared, layout)?) } else { None };

@@ -531,10 +531,7 @@ fn fleet(on: &CheckedServer) -> CheckResult {
     if let Some(trouble) = trouble {
         let Message { primary, detail, hint, .. } = trouble.public_message();
         let found = format!("{left}; {primary}. {}", detail.unwrap_or_default());
-        // Only an administrator ends that.
-        let is_elsewhere = trouble.kind == TroubleKind::OtherFleet;
-        let can_end = generates && !is_elsewhere;
-        return if can_end { Warning(found, hint) } else { Wrong(found, hint) };
+        return if generates { Warning(found, hint) } else { Wrong(found, hint) };
     }
     if let Some(right) = right.filter(|_| !generates) {
         let used_up = Reason::GrantUsedUp { until_ms: right.until_ms, trouble: None };

@@ -275,6 +275,12 @@ pub enum Reader {
 }
 
 impl State {
+    /// Whether a superuser has said of a fleet that this server belongs to it: by a statement, or by making it.
+    pub fn is_accepted(&self, fleet: u128) -> bool {
+        let is_made = self.made_fleet.is_some_and(|made| made.0 == fleet);
+        is_made || self.accepted_fleet == Some(fleet)
+    }
+
     /// The largest forward step of the clock that is trusted.
     pub fn max_jump_ns(&self) -> u64 {
         u64::from(self.settings.max_jump_ms) * NS_PER_MS

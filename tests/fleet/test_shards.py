@@ -657,9 +657,10 @@ def test_shards_of_a_fleet_do_not_count_outside_of_it_and_declared_ones_are_rele
     blocker.rmdir()
     line = refusal(first, "SELECT snowflake_next()").hint
     assert line and line.endswith(";")
+    alone = release(first, SHARD + 1)
     released = dict(row.split("|") for row in first.psql(line.split(": ")[1]).splitlines())
     assert released.keys() == {str(SHARD), str(SHARD + 1)}
-    assert int(released[str(SHARD)]) >= last
+    assert int(released[str(SHARD)]) >= last and int(released[str(SHARD + 1)]) == alone
     await_number(first)
     take(second, SHARD + 1, int(released[str(SHARD + 1)]))
     assert first_given(second, lambda: next_of(second, SHARD + 1), NO_NUMBER) > other
