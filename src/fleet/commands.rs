@@ -84,7 +84,7 @@ pub fn create(meta: Meta) -> Result<Created, Error> {
         return Err(Reason::Fleet(Trouble::other_layout(&found.layout, layout)).into());
     }
     shared.lock().accepted_fleet = Some(found.id);
-    // Who runs this by a hint finds no such hint after it.
+    // A statement of a hint ends only once the hint is gone.
     shared.registrar.wake();
     let trouble = || shared.lock().membership.trouble;
     queue::await_change(shared, || trouble().is_none_or(|it| it.kind != TroubleKind::OtherFleet));

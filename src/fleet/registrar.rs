@@ -765,7 +765,7 @@ impl Registrar {
     fn believe_older(&mut self) {
         (self.own.connection, self.seen) = (None, Seen::default());
         self.end_own();
-        // What becomes of another fleet's is nothing to this server.
+        // A restore of another fleet's registry does not concern this server.
         if !self.journal.is_elsewhere() {
             self.doubt_registry();
         }

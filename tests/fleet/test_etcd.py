@@ -9,7 +9,7 @@ from harness import Cluster
 from harness.checks import checks
 from harness.etcd import Etcd
 from harness.fleet import NO_NUMBER, await_holding, await_number, await_trouble, create_fleet, grants, member_conf
-from harness.ids import NEXT, change, next_id, refusal
+from harness.ids import NEXT, await_refusal, change, next_id, refusal
 
 pytestmark = pytest.mark.long
 

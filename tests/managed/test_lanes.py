@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 
 import numpy as np
 import psycopg
@@ -175,8 +176,14 @@ def test_a_bare_sequence_repeats(cluster: Cluster) -> None:
     """The same sessions find what the lanes are there for."""
     with cluster.database("bare") as dbname:
         cluster.psql(BARE_SEQUENCE, dbname)
-        ids = [each for given in disturbed(cluster, dbname, seed=1) for each in given]
-        assert len(set(ids)) < len(ids)
+        ids: list[int] = []
+        seeds = count(1)
+
+        def repeats() -> bool:
+            ids.extend(each for given in disturbed(cluster, dbname, seed=next(seeds)) for each in given)
+            return len(set(ids)) < len(ids)
+
+        cluster.wait_until(repeats, "repeating an ID")
 
 
 def test_a_cancelled_call_leaves_its_lane(cluster: Cluster) -> None:

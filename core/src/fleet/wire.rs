@@ -127,7 +127,7 @@ pub fn refusal(error: StoreError) -> Vec<u8> {
 pub struct Seen(Arc<Mutex<BTreeMap<String, i64>>>);
 
 impl Seen {
-    /// What a server has kept of one.
+    /// One position, kept by a server.
     pub fn kept(identity: String, position: i64) -> Seen {
         Seen(Arc::new(Mutex::new(BTreeMap::from([(identity, position)]))))
     }
