@@ -31,7 +31,7 @@ OF_SERVER="every_version or not (any_server or long)"
 
 # How pytest runs tests side by side: most of them wait most of the time.
 # shellcheck disable=SC2034 # for the commands
-SIDE_BY_SIDE=(--numprocesses "${WORKERS:-$(($(nproc) + 2))}" --dist loadgroup)
+SIDE_BY_SIDE=(--numprocesses "${WORKERS:-$(($(nproc) + 4))}" --dist loadgroup)
 
 cd "$ROOT"
 
