@@ -205,6 +205,10 @@ faults! {
     /// Action: restore a backup of the registry at another address, and join a server to that while the first one is in use.
     /// Oracle: accepted, duplicate.
     OtherRegistryBelieved,
+    /// A member joins the fleet of any registry that is named.
+    ///
+    /// Action: name the registry of another fleet for a member. Oracle: accepted, duplicate.
+    OtherFleetJoined,
     /// Bounds in the registry are made of a clock that claims do not trust.
     ///
     /// Action: set the clock of a member forward by more than `id_gen.max_clock_jump`, wait for a renewal. Oracle: wrong.

@@ -615,6 +615,27 @@ class Fleet(Explorer):
                 raise Finding("accepted", f"{member} generates with a worker ID of a copy of the registry")
         self._alter_system(member, "RESET id_gen.registry")
 
+    @action("foreign registry", when=lambda self: self.world.registry.answers)
+    def name_foreign_registry(self, which: int, restarts: bool) -> None:
+        """A member names the registry of another fleet by mistake."""
+        world = self.world
+        member = world.able(which)
+        if not self._has_number(member):
+            # It has never been a member, so it would join.
+            return
+        world.say("the registry of another fleet is named")
+        self._alter_system(member, f"SET id_gen.registry = '{world.registry.foreign(world.fleet)}'")
+        if restarts:
+            world.stop(member, "fast")
+            world.start(member)
+        trouble = "SELECT error LIKE '%belongs to a fleet in another registry%' FROM id_gen_stat_fleet"
+        until = time.monotonic() + GRANT_SECONDS
+        while member.cluster.psql(trouble, DATABASE) != "t" and time.monotonic() < until:
+            self._ask(member, NEXT)
+        if held := world.registry.foreign_numbers(world.fleet):
+            raise Finding("accepted", f"{member} has a worker ID of another fleet: {held}")
+        self._alter_system(member, "RESET id_gen.registry")
+
     @action("said restored", when=lambda self: not self.world.clocks_were_wrong)
     def say_restored(self, which: int) -> None:
         """Although it was not."""

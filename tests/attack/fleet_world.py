@@ -529,7 +529,7 @@ class FleetAdministrator(Administrator):
                 with suppress(SqlError):
                     member.cluster.psql(f"SELECT id_gen_fleet_lower({worker})", database)
                     world.accept_repeated(int(worker), time.time() * 1000 + 1000)
-        if self._tried > 10:
+        if self._tried > 3:
             world.say(f"administrator: {member} may have more numbers")
             self.type(member, database, "ALTER SYSTEM SET id_gen.worker_id_range = '0-5'; SELECT pg_reload_conf();")
 

@@ -2,6 +2,7 @@
 exploration has a fleet of its own in it."""
 
 import json
+import secrets
 import shutil
 import subprocess
 from contextlib import suppress
@@ -86,6 +87,22 @@ class Registry:
         self.other.take_users(self.etcd)
         self._restore(self.other, self.save())
         return self.other.endpoints
+
+    def foreign(self, fleet: str) -> str:
+        """The other cluster has another fleet of this name, with the same terms and without members. Returns where that
+        is."""
+        endpoints = self.copy()
+        prefix = f"/id_gen/{fleet}/"
+        [status] = json.loads(self.other.ctl("endpoint", "status", "--write-out=json"))
+        meta = json.loads(self.other.ctl("get", "--print-value-only", f"{prefix}meta"))
+        meta |= {"id": secrets.token_hex(16), "registry": f"etcd {status['Status']['header']['cluster_id']}"}
+        self.other.ctl("del", "--prefix", prefix)
+        self.other.ctl("put", f"{prefix}meta", json.dumps(meta))
+        return endpoints
+
+    def foreign_numbers(self, fleet: str) -> str:
+        """What that fleet's members have."""
+        return self.other.ctl("get", "--prefix", f"/id_gen/{fleet}/n/")
 
     def _restore(self, etcd: Etcd, file: Path, *, elsewhere: bool = False) -> None:
         [old] = etcd.members
