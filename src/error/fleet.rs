@@ -64,6 +64,14 @@ impl Trouble {
         Trouble { kind, detail: Text::new(detail) }
     }
 
+    /// That a registry has another fleet than this server's own.
+    pub fn other_fleet(own: &str, found: &str) -> Trouble {
+        let detail = format!(
+            "this server's fleet is in registry \"{own}\", and registry \"{found}\" has another one"
+        );
+        Trouble::new(TroubleKind::OtherFleet, &detail)
+    }
+
     /// That a fleet has another layout than this server.
     pub fn other_layout(theirs: &Layout, ours: &Layout) -> Trouble {
         let detail =

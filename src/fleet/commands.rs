@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use id_gen_core::fleet::member::Phase;
 use id_gen_core::fleet::shard::{self, Member, Outcome, Returned, ShardValue, Wanted};
-use id_gen_core::fleet::store::{Keys, KeysError, Store as _};
+use id_gen_core::fleet::store::{Keys, KeysError, Store as _, StoreErrorKind};
 use id_gen_core::fleet::{Grant, GrantState, Meta, Number, Registry as _, Terms};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::Originals;
@@ -28,11 +28,16 @@ const TRIES: usize = 20;
 
 /// Asks the registry of this server's fleet: not that of another one, which is named by mistake.
 fn ask<T>(work: impl FnOnce(&mut Registry) -> Result<T, KeysError>) -> Result<T, Error> {
-    let trouble = memory::attach()?.lock().membership.trouble;
-    match trouble.filter(|it| it.kind == TroubleKind::OtherFleet) {
-        Some(trouble) => Err(Reason::Fleet(trouble).into()),
-        None => queue::ask(work),
-    }
+    let done = queue::ask(move |registry| {
+        if let Ok(keys) = registry.fleet()
+            && let Some(found) = keys.registry()
+            && let Some(own) = number_file::other_registry(keys.meta().id, &found)
+        {
+            return Ok(Err(Trouble::other_fleet(&own, &found)));
+        }
+        work(registry).map(Ok)
+    })?;
+    done.map_err(|trouble| Reason::Fleet(trouble).into())
 }
 
 /// The fleet and all numbers that were ever held.
@@ -186,11 +191,24 @@ pub fn lower_shard(shard: Number) -> Result<Option<Lowered>, Error> {
 /// # Errors
 /// As for [`list`]; or this server's clock is behind.
 pub fn restored() -> Result<i64, Error> {
-    // Before the registry is asked: if that is refused because another server has replaced it, it is asked from here on.
-    follow_restore()?;
-    let (terms, latest_ms) = terms_and_latest_ms()?;
-    let floor_ms = latest_ms.saturating_add(terms.forgotten_ms());
-    ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
+    let report = || {
+        let (terms, latest_ms) = terms_and_latest_ms()?;
+        let floor_ms = latest_ms.saturating_add(terms.forgotten_ms());
+        ask(move |registry| registry.fleet()?.repair_floor(floor_ms))
+    };
+    let is_replaced =
+        |trouble: Trouble| trouble.kind == TroubleKind::Store(StoreErrorKind::FormerPrimary);
+    // If the registry is refused because another server has replaced it, that is decided first.
+    if memory::attach()?.lock().membership.trouble.is_some_and(is_replaced) {
+        follow_restore()?;
+    }
+    match report() {
+        Err(error) if matches!(error.reason(), Reason::Fleet(it) if is_replaced(*it)) => {
+            follow_restore()?;
+            report()
+        }
+        done => done,
+    }
 }
 
 /// Has the registrar believe the registry as it is now.

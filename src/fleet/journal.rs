@@ -150,11 +150,6 @@ impl Journal {
         self.trouble(trouble, before);
     }
 
-    /// Whether the registry was found to have another fleet than this server's.
-    pub fn is_elsewhere(&self) -> bool {
-        self.membership.trouble.is_some_and(|it| it.kind == TroubleKind::OtherFleet)
-    }
-
     /// One line for an incident, not one for each time that it is met.
     fn trouble(&mut self, trouble: Trouble, before: Option<Trouble>) {
         self.membership.trouble = Some(trouble);

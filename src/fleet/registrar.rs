@@ -155,8 +155,6 @@ struct PartlyGiven {
 struct Line<T, W> {
     connection: Option<Connection<T>>,
     asked: Option<Asked<W>>,
-    /// Whether a server was refused last because another one has replaced it.
-    refuses_former: bool,
 }
 
 /// A request that is on its way.
@@ -169,7 +167,7 @@ struct Asked<W> {
 
 impl<T: Send + 'static, W> Line<T, W> {
     const fn new() -> Line<T, W> {
-        Line { connection: None, asked: None, refuses_former: false }
+        Line { connection: None, asked: None }
     }
 
     /// Sends a request, where there is a connection.
@@ -221,6 +219,8 @@ struct Registrar {
     fleet: Option<(Meta, Member)>,
     /// The registry that the fleet belongs to, if it names one.
     registry: Option<String>,
+    /// Whether another fleet has answered since this server's last did.
+    is_elsewhere: bool,
     /// Answers that sessions have not read to their end.
     answers: Vec<PartlyGiven>,
     not_before_boot_ms: u64,
@@ -232,6 +232,10 @@ struct Registrar {
     resets: u64,
     ended_waits: u64,
     restores: u64,
+}
+
+fn seen_of(registry: Option<(String, i64)>) -> Seen {
+    registry.map_or_else(Seen::default, |(name, position)| Seen::kept(name, position))
 }
 
 fn boot_ms() -> u64 {
@@ -258,10 +262,10 @@ impl Registrar {
             bell: None,
             own: Line::new(),
             sessions: Line::new(),
-            seen: number_file::position()
-                .map_or_else(Seen::default, |(registry, position)| Seen::kept(registry, position)),
+            seen: seen_of(number_file::position()),
             fleet: None,
             registry: None,
+            is_elsewhere: false,
             answers: Vec::new(),
             not_before_boot_ms: 0,
             reserved_ms: reserved_ms.unwrap_or(i64::MIN),
@@ -278,6 +282,7 @@ impl Registrar {
             self.shared.registrar.heartbeat();
             self.follow_reset();
             self.follow_end_of_wait();
+            self.follow_restore();
             self.ask_own();
             self.ask_for_session();
             self.answer_sessions();
@@ -327,12 +332,12 @@ impl Registrar {
     /// is the registry again.
     fn follow_restore(&mut self) {
         let restores = self.shared.lock().restores;
-        let refuses_former = self.own.refuses_former || self.sessions.refuses_former;
-        if restores != self.restores && refuses_former {
+        if restores != self.restores {
+            self.restores = restores;
             self.give_up_session();
             self.believe_older();
+            self.write();
         }
-        self.restores = restores;
     }
 
     /// Whether the settings in force now are those that this one works with, or can be.
@@ -364,6 +369,9 @@ impl Registrar {
         if settings != elsewhere {
             // Another way to the registry. The number and its grant are the same, or will be found not to be.
             self.give_up_requests();
+            let name = self.registry.clone();
+            let of_fleet = name.and_then(|name| self.seen.position(&name).map(|it| (name, it)));
+            self.seen = seen_of(of_fleet.or_else(number_file::position));
             self.not_before_boot_ms = 0;
         }
         (self.settings, self.numbers) = (settings, numbers);
@@ -393,7 +401,7 @@ impl Registrar {
                 let Some(request) = member.next(&local, || randoms.next().unwrap_or_default())
                 else {
                     // Another fleet has none of its ranges or shards.
-                    if !self.journal.is_elsewhere() && !self.ask_for_range() {
+                    if !self.is_elsewhere && !self.ask_for_range() {
                         self.ask_for_shards();
                     }
                     return;
@@ -543,7 +551,7 @@ impl Registrar {
             (Some(asked), _) => asked.boot_ms + timeout_ms,
             (None, Some((_, member))) => {
                 let wanted = match self.shared.tickets.wants() {
-                    _ if self.journal.is_elsewhere() => u64::MAX,
+                    _ if self.is_elsewhere => u64::MAX,
                     true => 0,
                     false => self.shards_due_boot_ms(),
                 };
@@ -601,7 +609,6 @@ impl Registrar {
         }
         match self.sessions.answer() {
             Some(Ok(Served { answer, refused })) => {
-                self.sessions.refuses_former = refused == Some(StoreErrorKind::FormerPrimary);
                 if refused.is_some() {
                     // The next one finds out what is there by then.
                     self.sessions.connection = None;
@@ -624,10 +631,8 @@ impl Registrar {
         {
             let joins = self.shared.lock().is_accepted(meta.id);
             if !joins && !Fault::OtherFleetJoined.is_planted() {
-                let detail = format!(
-                    "this server's fleet is in registry \"{own}\", and registry \"{registry}\" has another one"
-                );
-                self.fail(Trouble::new(TroubleKind::OtherFleet, &detail));
+                self.is_elsewhere = true;
+                self.fail(Trouble::other_fleet(&own, registry));
                 return;
             }
             // It leaves its fleet, and joins this one as after a restart.
@@ -637,8 +642,8 @@ impl Registrar {
             // Only what this server is told while it is elsewhere counts.
             self.shared.lock().accepted_fleet = None;
         }
+        self.is_elsewhere = false;
         self.journal.heard(weakness);
-        self.own.refuses_former = false;
         let is_moved = self.registry.is_some() && registry != self.registry;
         self.registry = registry;
         if is_moved {
@@ -745,7 +750,6 @@ impl Registrar {
             TroubleKind::Store(kind) => Some(kind),
             _ => None,
         };
-        self.own.refuses_former = kind == Some(StoreErrorKind::FormerPrimary);
         if let Some((_, member)) = &mut self.fleet {
             member.unanswered();
         }
@@ -767,8 +771,11 @@ impl Registrar {
     fn believe_older(&mut self) {
         (self.own.connection, self.seen) = (None, Seen::default());
         self.end_own();
+        if let Some((_, member)) = &mut self.fleet {
+            member.unanswered();
+        }
         // A restore of another fleet's registry does not concern this server.
-        if !self.journal.is_elsewhere() {
+        if !self.is_elsewhere {
             self.doubt_registry();
         }
     }

@@ -598,6 +598,7 @@ pub fn release(worker: i32) -> Result<Released, Error> {
         Ok(worker) => worker,
         Err(_) => number_in(layout, worker)?,
     };
+    let declared = shard_list::declared(shared, layout).map_err(ShardRefusal::Unreadable)?;
     let (number, in_fleet) = {
         let state = shared.lock();
         let number = state.shard_number(worker);
@@ -610,7 +611,7 @@ pub fn release(worker: i32) -> Result<Released, Error> {
         // A fleet does not know of a declared one, nor, before the others are released, of one that was.
         let in_fleet = match place.and_then(Place::owned) {
             Some(owned) => owned.in_fleet,
-            None => place.is_none_or(|place| place.end() == 0) || !state.membership.has_declared(),
+            None => place.is_none_or(|place| place.end() == 0) || declared.is_empty(),
         };
         (number, in_fleet && state.settings.has_registry)
     };

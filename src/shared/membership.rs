@@ -6,7 +6,7 @@ use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::{Phase, Right, Witness};
 use id_gen_core::fleet::store::WeaknessKind;
 
-use crate::error::fleet::{Text, Trouble, TroubleKind};
+use crate::error::fleet::{Text, Trouble};
 
 /// What happened since the server started.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,11 +55,4 @@ pub struct Membership {
     pub answered_at_ns: Option<u64>,
     /// Statistics.
     pub counts: FleetCounts,
-}
-
-impl Membership {
-    /// Whether declared shards keep this server from being a member.
-    pub fn has_declared(&self) -> bool {
-        self.trouble.is_some_and(|it| it.kind == TroubleKind::DeclaredShards)
-    }
 }

@@ -235,12 +235,14 @@ def test_the_registry_of_another_fleet_gives_a_member_nothing_before_it_joins_th
         else:
             # The grant goes on to its end.
             assert next_id(member) > last
-        assert refusal(member, "SELECT id_gen_fleet_release(0)").message == ELSEWHERE
+        for command in ("release(0)", "report_restore()", "members()"):
+            assert refusal(member, f"SELECT id_gen_fleet_{command}").message == ELSEWHERE
         assert len(grants(stranger)) == 1
 
         change(member, "registry", own.endpoints)
         renewed(member)
         assert await_number(member) == number
+        assert len(grants(member)) == 1
         counts = "SELECT acquisitions, fencings, restorations, error FROM id_gen_stat_fleet"
         assert member.psql(counts) == "1|0|0|"
         last = next_id(member)
