@@ -29,9 +29,13 @@ const TRIES: usize = 20;
 /// Asks the registry of this server's fleet: not that of another one, which is named by mistake.
 fn ask<T>(work: impl FnOnce(&mut Registry) -> Result<T, KeysError>) -> Result<T, Error> {
     let done = queue::ask(move |registry| {
-        if let Ok(keys) = registry.fleet()
-            && let Some(found) = keys.registry()
-            && let Some(own) = number_file::other_registry(keys.meta().id, &found)
+        let keys = match registry.fleet() {
+            Err(error @ KeysError::Store(_)) => return Err(error),
+            // Whether that matters is for the command to say.
+            found => found.ok(),
+        };
+        if let Some((id, found)) = keys.and_then(|keys| Some((keys.meta().id, keys.registry()?)))
+            && let Some(own) = number_file::other_registry(id, &found)
         {
             return Ok(Err(Trouble::other_fleet(&own, &found)));
         }

@@ -29,7 +29,7 @@ use pgrx::prelude::*;
 
 use crate::durable;
 use crate::durable::shard_file::{self, Found};
-use crate::error::fleet::Trouble;
+use crate::error::fleet::{Trouble, TroubleKind};
 use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason};
 use crate::fleet::{commands, numbers, queue};
@@ -611,7 +611,11 @@ pub fn release(worker: i32) -> Result<Released, Error> {
         // A fleet does not know of a declared one, nor, before the others are released, of one that was.
         let in_fleet = match place.and_then(Place::owned) {
             Some(owned) => owned.in_fleet,
-            None => place.is_none_or(|place| place.end() == 0) || declared.is_empty(),
+            None => {
+                let trouble = state.membership.trouble.map(|it| it.kind);
+                let are_left = !declared.is_empty() || trouble == Some(TroubleKind::DeclaredShards);
+                place.is_none_or(|place| place.end() == 0) || !are_left
+            }
         };
         (number, in_fleet && state.settings.has_registry)
     };
