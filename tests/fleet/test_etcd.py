@@ -225,6 +225,8 @@ def test_the_registry_of_another_fleet_gives_a_member_nothing_before_it_joins_th
             # A crash with a request on its way would cost it the number.
             renewed(member)
             member.restart("immediate")
+            # Without the preload, a call starts the registrar.
+            await_refusal(member, ELSEWHERE)
         else:
             change(member, "registry", other.endpoints)
         await_error(member, ELSEWHERE)

@@ -13,7 +13,7 @@ import pytest
 from harness import Cluster
 from harness.checks import checks
 from harness.fleet import await_holding, await_number, await_trouble, create_fleet, grants, member_conf
-from harness.ids import change, next_id, refusal
+from harness.ids import await_refusal, change, next_id, refusal
 from harness.ports import LOOPBACK, free_port
 from harness.shim import compiled
 
@@ -121,7 +121,7 @@ def test_a_primary_that_was_replaced_is_no_registry() -> None:
         assert refusal(member, "SELECT id_gen_fleet_release(0)").message == REPLACED
         # Neither a restart nor another address in between makes it forget anything.
         member.restart("immediate")
-        member.poll_until("SELECT error FROM id_gen_stat_fleet", expected=REPLACED)
+        await_refusal(member, REPLACED)
         change(member, "registry", "etcd://127.0.0.1:1")
         member.poll_until("SELECT error FROM id_gen_stat_fleet", expected="the fleet's registry cannot be reached")
         change(member, "registry", uri(primary, standby))
