@@ -66,7 +66,7 @@ pub enum Created {
     Exists(Meta),
 }
 
-/// Makes a fleet. If there is one, this server belongs to it from now on.
+/// Makes a fleet. If there is one, and this server belongs to a fleet in another registry, it leaves that and joins this one.
 ///
 /// # Errors
 /// As for [`list`].

@@ -257,9 +257,8 @@ pub fn encode_kept(
 
 /// What [`encode_kept`] wrote, if it was for the same. A version before did not write who the server is.
 pub fn decode_kept(text: &str, kept_for: KeptFor) -> Option<(Option<u128>, Option<Kept>)> {
-    let read: KeptText = serde_json::from_str(text).ok()?;
-    let is_for = read.fleet.bits().ok()? == kept_for.fleet
-        && Origin::decode(&read.origin)?.is_same(&kept_for.origin);
+    let read = read_kept(text, &kept_for.origin)?;
+    let is_for = read.fleet.bits().ok()? == kept_for.fleet;
     let server_id = read.server_id.and_then(|hex| hex.bits().ok());
     let kept = read.number.and_then(|KeptNumber { datacenter, worker, nonce }| {
         Some(Kept { number: Number { datacenter, worker }, nonce: nonce.bits().ok()? })
@@ -270,17 +269,22 @@ pub fn decode_kept(text: &str, kept_for: KeptFor) -> Option<(Option<u128>, Optio
 /// The registry of the fleet for which [`encode_kept`] wrote, if both this fleet and its registry are others. A version before
 /// did not write the registry.
 pub fn other_registry(text: &str, kept_for: KeptFor, registry: &str) -> Option<String> {
-    let read: KeptText = serde_json::from_str(text).ok()?;
-    let is_here = Origin::decode(&read.origin)?.is_same(&kept_for.origin);
-    let is_other = is_here && read.fleet.bits().ok()? != kept_for.fleet;
+    let read = read_kept(text, &kept_for.origin)?;
+    let is_other = read.fleet.bits().ok()? != kept_for.fleet;
     read.registry.filter(|own| is_other && own != registry)
 }
 
 /// The registry and the position for which [`encode_kept`] wrote, in this directory. A version before did not write them.
 pub fn kept_position(text: &str, origin: Origin) -> Option<(String, i64)> {
+    let read = read_kept(text, &origin)?;
+    read.registry.zip(read.position)
+}
+
+/// The text, if it is about this directory.
+fn read_kept(text: &str, origin: &Origin) -> Option<KeptText> {
     let read: KeptText = serde_json::from_str(text).ok()?;
-    let is_here = Origin::decode(&read.origin)?.is_same(&origin);
-    read.registry.zip(read.position).filter(|_| is_here)
+    let is_here = Origin::decode(&read.origin)?.is_same(origin);
+    is_here.then_some(read)
 }
 
 /// What the memory of a boot of the machine says. It is written over what was there, so it ends in a line of its own
