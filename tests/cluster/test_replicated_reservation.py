@@ -83,6 +83,13 @@ def promote(primary: Cluster, standby: Cluster) -> None:
     standby.promote()
 
 
+def stop_both(primary: Cluster, standby: Cluster) -> None:
+    """The standby has replayed all of its primary, so that no later start writes the page of the bound again."""
+    primary.stop()
+    standby.poll_until("SELECT pg_last_wal_replay_lsn() = pg_last_wal_receive_lsn()")
+    standby.stop()
+
+
 def assert_above(server: Cluster, given: int) -> None:
     """It refuses to lead its clock by more than its setting; with a larger one, it goes on above that ID."""
     await_refusal(server, TOO_FAR_AHEAD)
@@ -186,8 +193,7 @@ def test_checksums_that_are_enabled_later_cover_it_too() -> None:
     """pg_checksums goes through all files, and a base backup verifies all."""
     without = ["--no-data-checksums"] if Server.from_environment().version >= 18 else []
     with pair(NEAR, *without) as (primary, standby, given):
-        primary.stop()
-        standby.stop()
+        stop_both(primary, standby)
         standby.run("pg_checksums", "--enable", "-D", standby.data)
         standby.start()
         with Cluster("copy", standby_of=standby):
@@ -202,8 +208,7 @@ def test_checksums_that_are_enabled_later_cover_it_too() -> None:
 def test_a_bound_whose_checksum_is_wrong_is_read() -> None:
     """Its content has its own."""
     with pair(NEAR, "--data-checksums") as (primary, standby, given):
-        primary.stop()
-        standby.stop()
+        stop_both(primary, standby)
         with (standby.data / PAGE).open("r+b") as file:
             file.seek(CHECKSUM)
             checksum = file.read(2)
@@ -217,8 +222,7 @@ def test_a_bound_whose_checksum_is_wrong_is_read() -> None:
 @pytest.mark.parametrize("emptied", [False, True])
 def test_a_damaged_bound_is_not_guessed(emptied: bool) -> None:
     with pair(NEAR) as (primary, standby, _):
-        primary.stop()
-        standby.stop()
+        stop_both(primary, standby)
         with (standby.data / PAGE).open("r+b") as file:
             if emptied:
                 file.truncate()
@@ -239,8 +243,7 @@ def test_a_damaged_bound_is_not_guessed(emptied: bool) -> None:
 
 def test_a_bound_that_can_not_be_read_is_named_by_the_check() -> None:
     with pair(NEAR) as (primary, standby, given):
-        primary.stop()
-        standby.stop()
+        stop_both(primary, standby)
         file = standby.data / PAGE
         mode = file.stat().st_mode
         standby.start()
