@@ -34,6 +34,7 @@ HOLD = f"SELECT pg_advisory_lock({LOCK_CLASS}, lane) FROM generate_series(0, %s)
 WAITS = "SELECT wait_event FROM pg_stat_activity WHERE pid = {}"
 CANCELLED = "57014"
 CHANGES = 10
+CANCELS = 10
 
 # What the lanes are there against: a sequence is read and set, and another session comes in between.
 BARE_SEQUENCE = """
@@ -202,19 +203,27 @@ def test_a_cancelled_call_leaves_its_lane(cluster: Cluster) -> None:
         assert_distinct(ids_of(taker, 3) + ids_of(other, 3))
 
 
-def test_a_cancelled_first_call_leaves_all_that_it_moves(cluster: Cluster) -> None:
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+def test_a_call_that_is_cancelled_several_times_leaves_all_that_it_moves(cluster: Cluster, first: bool) -> None:
+    """PostgreSQL itself sends the signal twice for one request, and the second can come in the midst of what a function
+    does after the first."""
     configure(cluster, lanes=1)
     incarnation = "id_gen_managed.incarnation"
-    cluster.psql(f"SELECT setval('{incarnation}', last_value - 1) FROM {incarnation}", DATABASE)
     with sessions(cluster, 2) as (blocker, taker), ThreadPoolExecutor(1) as pool:
+        if first:
+            cluster.psql(f"SELECT setval('{incarnation}', last_value - 1) FROM {incarnation}", DATABASE)
+        else:
+            ids_of(taker)
         with blocker.transaction():
             blocker.execute("ALTER SEQUENCE id_gen_managed.lane_0 OWNED BY NONE")
-            call = pool.submit(ids_of, taker)
-            cluster.poll_until(WAITS.format(taker.info.backend_pid), expected="relation")
-            assert cluster.psql(f"{HELD} AND objid::integer IN (-1, 0)", DATABASE) == "2"
-            taker.cancel()
-            assert error_of(call).sqlstate == CANCELLED
-            cluster.poll_until(HELD, DATABASE, expected="0")
+            for _ in range(CANCELS):
+                call = pool.submit(ids_of, taker)
+                cluster.poll_until(WAITS.format(taker.info.backend_pid), expected="relation")
+                assert cluster.psql(f"{HELD} AND objid::integer IN (-1, 0)", DATABASE) == ("2" if first else "1")
+                while not call.done():
+                    os.kill(taker.info.backend_pid, signal.SIGINT)
+                assert error_of(call).sqlstate == CANCELLED
+                assert cluster.psql(HELD, DATABASE) == "0"
         assert ids_of(taker)
 
 
