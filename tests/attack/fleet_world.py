@@ -465,6 +465,7 @@ class FleetAdministrator(Administrator):
         """What is set where a refusal tells of a wrong setting."""
         return {
             "the registry does not have this server's fleet": f"fleet_name = '{self._world.fleet}'",
+            "belongs to a fleet in another registry": f"registry = '{self._world.registry.etcd.endpoints}'",
             "id_gen.registry names different registries": f"registry = '{self._world.registry.etcd.endpoints}'",
             # The registry that the fleet is in: also where it was moved, and this server has not read that yet.
             "the fleet belongs to another registry": f"registry = '{self._world.registry.etcd.endpoints}'",

@@ -36,6 +36,7 @@ max_prepared_transactions = 10
 max_connections = 60
 log_checkpoints = off
 log_statement = none
+jit = on
 wal_sender_timeout = 0
 wal_receiver_timeout = 0
 wal_retrieve_retry_interval = 100ms

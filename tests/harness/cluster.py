@@ -32,8 +32,10 @@ from harness.shim import EMULATED
 from harness.template import new_data_directory
 from harness.waiting import wait_until
 
+# Compiling a query costs more than any query of a test, a tenth of all that the servers do.
 DEFAULTS = """
 fsync = off
+jit = off
 log_line_prefix = '%m [%p] '
 timezone = 'UTC'
 """
