@@ -40,7 +40,7 @@ test-upgrade: ## Take a database through pg_upgrade, from the oldest supported P
 test-host: ## Run PostgreSQL's own regression and isolation suites on a server with id_gen in it (PG=, MODE=)
 	@scripts/host
 
-torture-fleet: ## Pause, cut off, copy and promote servers of a fleet, then look for duplicates (SEED=, MINUTES=)
+torture-fleet: ## Pause, cut off, copy and promote servers of a fleet, then look for duplicates (SEED=, MINUTES=, REGISTRY=etcd)
 	@scripts/run tests/torture_fleet.py
 
 torture: ## Crash, step and promote servers for minutes, then look for duplicates (SEED=, MINUTES=, IDS=)

@@ -1,15 +1,17 @@
-"""The fleet's torture: three servers, three members of etcd, and all that could make two servers share a number.
+"""The fleet's torture: three servers, their registry, and all that could make two servers share a number. The registry
+is three members of etcd, or a PostgreSQL server and its synchronous standby.
 
 Clients keep each ID that they were given. Meanwhile processes and servers are paused, killed and restarted; their way
-to etcd is cut, in one direction or both; etcd loses its leader or its majority; servers are copied and promoted while
-their originals go on, come with a clock that is wrong by an hour, and lose their numbers by hand; and the registry is
-wiped or brought back from an older state. All the while two shards move round the servers, and all take numbers of one
-ticket. After each fault, all servers must generate again. In the end no ID and no ticket may have been given twice, and
-no ID may lie at or beyond a bound that the registry ever granted to its server.
+to the registry is cut, in one direction or both; that loses its leader, or can write nothing; servers are copied and
+promoted while their originals go on, come with a clock that is wrong by an hour, and lose their numbers by hand; and
+the registry is wiped or brought back from an older state. All the while two shards move round the servers, and all take
+numbers of one ticket. After each fault, all servers must generate again. In the end no ID and no ticket may have been
+given twice, and no ID may lie at or beyond a bound that the registry ever granted to its server.
 
     make torture-fleet              150 faults and 50 million IDs
     make torture-fleet SEED=7       the same faults as in the run that printed this seed
     make torture-fleet MINUTES=30   as long as wanted
+    make torture-fleet REGISTRY=postgresql
 """
 
 import os
@@ -19,11 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import network
 from harness.fleet_faults import FAULTS, Fleet, check, check_tickets
+from harness.torture_registries import REGISTRIES
 
 
 @dataclass(frozen=True)
@@ -36,20 +39,23 @@ class Plan:
     minutes: float = 60.0
     each_once: bool = False
     """One fault of each kind, in an order of the seed's."""
+    registry: str = "etcd"
 
     @classmethod
     def from_environment(cls) -> "Plan":
         seed, minutes = os.environ.get("SEED"), os.environ.get("MINUTES")
-        plan = cls(int(seed) if seed else secrets.randbelow(1_000_000))
-        return cls(plan.seed, sys.maxsize, sys.maxsize, float(minutes)) if minutes else plan
+        plan = cls(int(seed) if seed else secrets.randbelow(1_000_000), registry=os.environ.get("REGISTRY") or "etcd")
+        endless = {"faults": sys.maxsize, "ids": sys.maxsize}
+        return replace(plan, minutes=float(minutes), **endless) if minutes else plan
 
 
 def torture(plan: Plan, tell: Callable[[str], None] = print) -> bool:
     """Runs a plan; returns whether all is well."""
     tell(f"seed {plan.seed}")
     with tempfile.TemporaryDirectory(prefix="id_gen_torture_fleet_") as directory, ExitStack() as stack:
-        tell(f"servers reach etcd over {'networks of their own' if network.are_possible() else 'relays'}")
-        fleet = Fleet(Path(directory), plan.seed, stack)
+        ways = "networks of their own" if network.are_possible() else "relays"
+        tell(f"servers reach the registry, {plan.registry}, over {ways}")
+        fleet = Fleet(Path(directory), plan.seed, stack, REGISTRIES[plan.registry])
         started = time.monotonic()
         kinds = list(FAULTS)
         fleet.dice.shuffle(kinds)

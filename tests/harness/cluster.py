@@ -135,6 +135,8 @@ class Cluster:
         self._cloned = clone_of
         self._predecessor = upgrade_of
         self._process: subprocess.Popen[bytes] | None = None
+        # While somebody waits: a connection to each database that was asked.
+        self._asking: dict[str, psycopg.Connection] | None = None
         self._kept = False
         self.port = port
         self.base = self._directory(self.server.run_directory)
@@ -262,6 +264,8 @@ class Cluster:
 
     def rewind_to(self, successor: "Cluster") -> None:
         """Turns this stopped server into a standby of the one that was promoted in its place."""
+        # Before 16 its control file says only then that it is on another timeline.
+        successor.psql("CHECKPOINT")
         self._run_as_owner(
             "pg_rewind", "--target-pgdata", self.data, "--source-server", successor.conninfo(),
             "--write-recovery-conf", "--no-sync",
@@ -390,7 +394,17 @@ class Cluster:
         )
 
     def wait_until(self, condition: Callable[[], Any], what: str, more: Callable[[], str] | None = None) -> None:
-        """Waits until a condition of the test's own holds."""
+        """Waits until a condition of the test's own holds. What it asks of this server comes over one connection: a new
+        process for each look would be most of what the tests cost."""
+        if self._asking is None:
+            self._asking = asking = {}
+            try:
+                self.wait_until(condition, what, more)
+            finally:
+                self._asking = None
+                for connection in asking.values():
+                    connection.close()
+            return
         wait_until(
             condition, f"cluster {self.name} is {what}", more or (lambda: f"the end of its log:\n{self._log_end()}")
         )
@@ -400,8 +414,7 @@ class Cluster:
     def _query(self, sql: str, dbname: str) -> str:
         """What psql prints of one statement, whose process would take more time than most statements."""
         try:
-            with self.connect(dbname) as connection:
-                result = connection.execute(sql.encode()).pgresult
+            result = self._result(sql, dbname)
         except psycopg.Error as error:
             raise SqlError.of(error) from error
         assert result is not None
@@ -409,6 +422,23 @@ class Cluster:
             (result.get_value(row, column) or b"" for column in range(result.nfields)) for row in range(result.ntuples)
         )
         return b"\n".join(map(b"|".join, values)).decode()
+
+    def _result(self, sql: str, dbname: str) -> psycopg.pq.abc.PGresult | None:
+        asking = self._asking
+        kept = asking.pop(dbname, None) if asking is not None else None
+        connection = kept or self.connect(dbname)
+        try:
+            return connection.execute(sql.encode()).pgresult
+        except psycopg.Error:
+            if kept is None or not kept.closed:
+                raise
+        finally:
+            if asking is None or connection.closed or dbname in asking:
+                connection.close()
+            else:
+                asking[dbname] = connection
+        # The server was started again since the last look.
+        return self._result(sql, dbname)
 
     def _directory(self, parent: Path) -> Path:
         path = Path(tempfile.mkdtemp(prefix=f"id_gen_{self.name}_", dir=parent))

@@ -217,6 +217,10 @@ class Etcd:
         """All members, as the setting names them."""
         return ",".join(member.endpoint for member in self.members)
 
+    def named(self, addresses: Sequence[str]) -> str:
+        """The members by other addresses, as the setting names them."""
+        return ",".join(f"etcd://{address}" for address in addresses)
+
     def leader(self) -> Member:
         """The member that leads, once there is one."""
         found: list[Member] = []

@@ -1,8 +1,8 @@
 """Servers of a fleet under torture: what happens to them, and the clients that keep every ID they were given.
 
-Each server has a port of its own, by which the registry's history tells the servers apart, and its own way to etcd,
-which can be cut: a network of its own where those can be made, otherwise a relay. Servers listen on Unix sockets, so
-their clients never notice a cut.
+Each server has a port of its own, by which the registry's history tells the servers apart, and its own way to the
+registry, which can be cut: a network of its own where those can be made, otherwise a relay. Servers listen on Unix
+sockets, so their clients never notice a cut.
 """
 
 import json
@@ -24,10 +24,10 @@ from harness import network
 from harness.clients import array_elements
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
-from harness.etcd import Etcd
 from harness.fleet import await_holding, create_fleet, member_conf
 from harness.network import Cable, Namespace
 from harness.relay import Way
+from harness.torture_registries import TorturedRegistry
 
 FLEET = "/id_gen/default/"
 BATCH = 2_000
@@ -80,10 +80,13 @@ class Client(threading.Thread):
         while not self._ended.is_set():
             try:
                 with self._cluster.connect() as connection, connection.cursor(binary=True) as cursor:
-                    while not self._ended.wait(BREATH_SECONDS):
-                        self._ask(cursor)
-            except psycopg.Error as error:
-                self.refusals[error.sqlstate or "lost"] += 1
+                    while not self._ended.wait(BREATH_SECONDS) and not connection.closed:
+                        try:
+                            self._ask(cursor)
+                        except psycopg.Error as error:
+                            self.refusals[error.sqlstate or "lost"] += 1
+            except psycopg.Error:
+                self.refusals["lost"] += 1
                 self._ended.wait(BREATH_SECONDS)
 
     def _ask(self, cursor: psycopg.Cursor[tuple[bytes]]) -> None:
@@ -136,7 +139,7 @@ class Mover(threading.Thread):
 
 
 class Member:
-    """A server, its way to etcd and its client."""
+    """A server, its way to the registry and its client."""
 
     def __init__(self, cluster: Cluster, way: Cable | Way, client: Client) -> None:
         self.cluster = cluster
@@ -150,9 +153,11 @@ class Member:
 
 
 class Fleet:
-    """Three servers, three members of etcd, and whoever else comes and goes."""
+    """Three servers, their registry, and whoever else comes and goes."""
 
-    def __init__(self, directory: Path, seed: int, stack: ExitStack) -> None:
+    def __init__(
+        self, directory: Path, seed: int, stack: ExitStack, registry: Callable[[Namespace | None], TorturedRegistry]
+    ) -> None:
         self.directory = directory
         self.dice = random.Random(seed)
         self.count: Counter[str] = Counter()
@@ -160,7 +165,7 @@ class Fleet:
         self._stack = stack
         self._ports = count(7000)
         self._namespace = stack.enter_context(Namespace("registry")) if network.are_possible() else None
-        self.etcd = stack.enter_context(Etcd(3, namespace=self._namespace))
+        self.registry = stack.enter_context(registry(self._namespace))
         self.members = [self._join(stack) for _ in range(3)]
         create_fleet(self.members[0].cluster, grant_s=GRANT_SECONDS)
         for member in self.members:
@@ -175,7 +180,7 @@ class Fleet:
 
     def _join(self, stack: ExitStack, **options: object) -> Member:
         port = next(self._ports)
-        way: Cable | Way = stack.enter_context(Cable(self.etcd) if self._namespace else Way(self.etcd))
+        way: Cable | Way = stack.enter_context(Cable(self.registry) if self._namespace else Way(self.registry))
         conf = (
             ""
             if "standby_of" in options
@@ -258,28 +263,11 @@ class Fleet:
         what = "everything" if requests and answers else "requests" if requests else "answers"
         return f"{what} to a server cut for {seconds} s"
 
-    def etcd_leader(self) -> str:
-        leader, how = self.etcd.leader(), self.dice.choice(["killed", "paused"])
-        if how == "killed":
-            leader.kill9()
-            time.sleep(self._long())
-            leader.start()
-        else:
-            leader.pause()
-            time.sleep(self._long())
-            leader.resume()
-        return f"etcd's leader {how}"
+    def registry_leader(self) -> str:
+        return self.registry.lose_leader(self.dice, self._long())
 
-    def etcd_majority(self) -> str:
-        lost, seconds = self.dice.sample(self.etcd.members, 2), self._long()
-        for member in lost:
-            member.kill9()
-        time.sleep(seconds)
-        for member in lost:
-            member.begin_start()
-        for member in lost:
-            member.await_start()
-        return f"etcd's majority lost for {seconds} s"
+    def registry_majority(self) -> str:
+        return self.registry.lose_majority(self.dice, self._long())
 
     def crash(self) -> str:
         member = self._some()
@@ -331,31 +319,25 @@ class Fleet:
     def wipe(self) -> str:
         """All grants are gone; or an older state of the registry is back."""
         restored = self.dice.random() < 0.5
-        before = self._keys() if restored else {}
+        before = self.registry.values(f"{FLEET}n/") if restored else {}
         if restored:
             time.sleep(GRANT_SECONDS * self.dice.random())
-        self.etcd.ctl("del", "--prefix", f"{FLEET}n/")
-        for key, value in before.items():
-            self.etcd.ctl("put", key, value)
+        self.registry.exchange(f"{FLEET}n/", before)
         return "registry restored" if restored else "registry wiped"
-
-    def _keys(self) -> dict[str, str]:
-        lines = self.etcd.ctl("get", "--prefix", f"{FLEET}n/").splitlines()
-        return dict(zip(lines[::2], lines[1::2], strict=True))
 
     # What is found in the end
 
     def bounds(self) -> Bounds:
-        """All bounds of each port and worker number that etcd ever had: its history is never compacted."""
+        """All bounds of each port and worker number that the registry ever had."""
         found: Bounds = {}
-        for key, value in self.etcd.history(FLEET + "n/"):
+        for key, value in self.registry.history(f"{FLEET}n/"):
             grant = json.loads(value)
             found.setdefault((grant["port"], int(key.rsplit("/", 1)[1])), []).append(grant["until_ms"])
         return found
 
 
 FAULTS = {
-    Fleet.pause_process: 3, Fleet.pause_server: 3, Fleet.cut: 5, Fleet.etcd_leader: 2, Fleet.etcd_majority: 1,
+    Fleet.pause_process: 3, Fleet.pause_server: 3, Fleet.cut: 5, Fleet.registry_leader: 2, Fleet.registry_majority: 1,
     Fleet.crash: 3, Fleet.restart: 2, Fleet.terminate: 1, Fleet.clone: 2, Fleet.failover: 1, Fleet.newcomer: 2,
     Fleet.release: 2, Fleet.wipe: 1,
 }  # fmt: skip

@@ -15,14 +15,11 @@ relay (`harness.relay.Way`) does as well, except that connections are still take
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from harness.etcd import Etcd
+from typing import Protocol
 
 # Of a card that nobody has: the second digit says that it is no manufacturer's.
 NOBODY = "02:00:00:00:00:01"
@@ -52,13 +49,31 @@ class Namespace:
         return ["ip", "netns", "exec", self.name, *command]
 
 
-class Cable:
-    """One server's network, and its way to all members of an etcd in another."""
+class Node(Protocol):
+    """One server of a registry."""
 
-    def __init__(self, etcd: "Etcd") -> None:
-        if etcd.namespace is None:
-            raise ValueError("an etcd without a namespace has no cables")
-        self._etcd, self._far = etcd, etcd.namespace
+    port: int
+
+
+class Registry(Protocol):
+    """What servers reach over ways that can be cut."""
+
+    namespace: Namespace | None
+
+    @property
+    def members(self) -> Sequence[Node]: ...
+
+    def named(self, addresses: Sequence[str]) -> str:
+        """Its members by these addresses, as the setting names them."""
+
+
+class Cable:
+    """One server's network, and its way to all members of a registry in another."""
+
+    def __init__(self, registry: Registry) -> None:
+        if registry.namespace is None:
+            raise ValueError("a registry without a namespace has no cables")
+        self._registry, self._far = registry, registry.namespace
         self.namespace = Namespace("server")
         number = next(self._far.cables)
         self._card = f"cable{number}"
@@ -81,7 +96,7 @@ class Cable:
     @property
     def endpoints(self) -> str:
         """As the setting names them."""
-        return ",".join(f"etcd://{self._far_address}:{member.port}" for member in self._etcd.members)
+        return self._registry.named([f"{self._far_address}:{member.port}" for member in self._registry.members])
 
     @contextmanager
     def cut(self, requests: bool = True, answers: bool = True) -> Iterator[None]:

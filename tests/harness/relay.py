@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from harness.etcd import Etcd, Member
+from harness.network import Node, Registry
 from harness.ports import LOOPBACK
 from harness.waiting import WAIT_SECONDS
 
@@ -24,7 +24,7 @@ CHUNK_BYTES = 65536
 
 
 def is_of_shard(request: bytes, only_writes: bool = False) -> bool:
-    """Whether a request reads or writes the value of a shard (core/src/fleet/store.rs)."""
+    """Whether a request to etcd reads or writes the value of a shard (core/src/fleet/store.rs)."""
     head, _, body = request.partition(b"\r\n\r\n")
     with suppress(ValueError):
         asked = json.loads(body)
@@ -62,18 +62,19 @@ class Delayed:
 
 
 class Way:
-    """One server's connections to all members of an etcd without TLS."""
+    """One server's connections to all members of a registry without TLS."""
 
     namespace = None
 
-    def __init__(self, etcd: Etcd) -> None:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
         self._requests, self._answers = threading.Event(), threading.Event()
         self._requests.set()
         self._answers.set()
         self._delayed: Delayed | None = None
         self._held: Delayed | None = None
         self._delivered = threading.Event()
-        self._listeners = [(member, socket.create_server((LOOPBACK, 0))) for member in etcd.members]
+        self._listeners = [(member, socket.create_server((LOOPBACK, 0))) for member in registry.members]
 
     def __enter__(self) -> "Way":
         for member, listener in self._listeners:
@@ -91,7 +92,7 @@ class Way:
     @property
     def endpoints(self) -> str:
         """As the setting names them."""
-        return ",".join(f"etcd://{LOOPBACK}:{listener.getsockname()[1]}" for _, listener in self._listeners)
+        return self._registry.named([f"{LOOPBACK}:{listener.getsockname()[1]}" for _, listener in self._listeners])
 
     @contextmanager
     def cut(self, requests: bool = True, answers: bool = True) -> Iterator[None]:
@@ -132,13 +133,13 @@ class Way:
         if not self._delivered.wait(WAIT_SECONDS):
             raise TimeoutError("the write that was held has no answer")
 
-    def _accept(self, listener: socket.socket, member: Member) -> None:
+    def _accept(self, listener: socket.socket, member: Node) -> None:
         with suppress(OSError):
             while True:
                 client, _ = listener.accept()
                 threading.Thread(target=self._connect, args=(client, member), daemon=True).start()
 
-    def _connect(self, client: socket.socket, member: Member) -> None:
+    def _connect(self, client: socket.socket, member: Node) -> None:
         """Lets a client talk to a member, or sees its connection end as it would there."""
         self._requests.wait()
         request = b""
