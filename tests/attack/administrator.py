@@ -13,6 +13,7 @@ from attack.finding import Finding
 from attack.world import Node, Refused, Session, World
 from harness.clock import ahead_ms
 from harness.cluster import SqlError
+from harness.fleet import UNREACHABLE
 
 Result = TypeVar("Result")
 
@@ -177,6 +178,9 @@ class Administrator:
         try:
             node.cluster.psql(statement, database)
         except SqlError as error:
+            if error.sqlstate == UNREACHABLE:
+                # The call is refused again then, and the statement typed again.
+                return
             raise Finding("way out", f"a hint is refused as typed: {statement}: {error}") from error
         if "pg_reload_conf()" in statement and node.worker is not None:
             # Until the server has read the file, it goes on with the number of before.
