@@ -32,7 +32,7 @@ from harness.shim import EMULATED
 from harness.template import new_data_directory
 from harness.waiting import wait_until
 
-# Compiling a query costs more than any query of a test, a tenth of all that the servers do.
+# Compiling queries took a tenth of what the servers do, for no test: it is the attacker whose servers do it.
 DEFAULTS = """
 fsync = off
 jit = off
