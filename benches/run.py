@@ -27,6 +27,7 @@ import first_id
 import horizon
 import managed_services
 import moving
+import opening
 import plots
 import profiles
 import psycopg
@@ -81,10 +82,11 @@ class Size(NamedTuple):
     registry_starts: int
     registrar_seconds: int
     first_ids: int
+    openings: int
 
 
-FULL = Size(2_000_000, 7, 60, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 20, 8, 3, 4, 60, 60, 15)
-QUICK = Size(1_000_000, 5, 5, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 1, 2, 3, 1, 5, 10, 3)
+FULL = Size(2_000_000, 7, 60, 2, 7, 1, 10_000_000, 5_000_000, 5, 5, 20, 8, 3, 4, 60, 60, 15, 5)
+QUICK = Size(1_000_000, 5, 5, 1, 1, 0, 2_000_000, 1_000_000, 1, 1, 1, 2, 3, 1, 5, 10, 3, 1)
 
 
 def version(connection: psycopg.Connection) -> str:
@@ -125,6 +127,7 @@ def add_fleet(report: Report, size: Size) -> None:
         lambda: registry.measure(CONF, size.registry_starts),
         lambda: first_id.measure(size.first_ids),
         lambda: registrars.measure(size.registrar_seconds),
+        lambda: opening.measure(size.openings),
     )
     for measure in measurements:
         section, targets = measure()

@@ -11,11 +11,10 @@
 --
 -- How no ID is made twice. The sequence field of an ID is a count and, in its lowest bits, the number of a *lane*. Each
 -- lane has a sequence, whose value is the last position of the lane: tick and count as one number. Only who holds the
--- lane's advisory lock moves it, to the clock's position, or on by one where it is there already, never back. The lock is
--- taken in a block that is rolled back in any case (SQLSTATE IDGEN): so whatever ends the call also ends the lock, such as
--- a cancel, and a second one in the midst of what follows the first. A session keeps to its lane, and goes to another one
--- while that is held. Sequences are not rolled back, and every move is in the write-ahead log before the ID is returned,
--- so that a commit which survives a crash or a failover has the lanes' positions before it.
+-- lane's advisory lock moves it, to the clock's position, or on by one where it is there already, never back; and holds
+-- the lock for no longer than one call takes. A session keeps to its lane, and goes to another one while that is held.
+-- Sequences are not rolled back, and every move is in the write-ahead log before the ID is returned, so that a commit
+-- which survives a crash or a failover has the lanes' positions before it.
 --
 -- What the log lost was in no transaction that survived, but a client may have seen it. Every position is at most
 -- `max_lead` ahead of the clock, and the first call after a start, a crash or a promotion moves all lanes past that:
@@ -740,12 +739,41 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION id_gen_managed.lane_sequences() IS 'the sequences of the lanes, in their order';
 
+-- After an error: a call that was cancelled may have been given a lock first, and knows nothing of it. It is not
+-- cancelled again before it has given all back. But PostgreSQL signals each cancel twice, and the second signal can come
+-- just before this is called: so who calls it after an error has another handler outside, which calls it again. A lock of a
+-- transaction would need none, but only an aborted subtransaction gives that back; each call would pay for all deferred
+-- triggers of its transaction.
+CREATE OR REPLACE FUNCTION id_gen_managed.leave_lanes() RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    LOOP
+        BEGIN
+            -- The gate's lock is its transaction's.
+            PERFORM pg_advisory_unlock(classid::integer, objid::integer)
+               FROM pg_locks
+              WHERE locktype = 'advisory'
+                AND database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                AND (classid, objsubid) = (id_gen_managed.lock_class()::oid, 2) AND objid::integer <> -2
+                AND pid = pg_backend_pid() AND granted;
+            RETURN;
+        EXCEPTION WHEN query_canceled THEN
+            NULL;
+        END;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION id_gen_managed.leave_lanes() IS 'gives back the lanes that this session has';
+
 CREATE OR REPLACE FUNCTION id_gen_managed.wait_for_lane(lane integer) RETURNS boolean
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 BEGIN
-    RETURN pg_advisory_xact_lock(id_gen_managed.lock_class(), lane) IS NOT NULL;
-EXCEPTION WHEN lock_not_available THEN
+    RETURN pg_advisory_lock(id_gen_managed.lock_class(), lane) IS NOT NULL;
+EXCEPTION WHEN query_canceled OR OTHERS THEN
+    PERFORM id_gen_managed.leave_lanes();
+    IF SQLSTATE <> '55P03' THEN
+        RAISE;
+    END IF;
     RAISE EXCEPTION 'all lanes are in use'
         USING ERRCODE = 'lock_not_available',
               DETAIL = format('A session has held lane %s for 5 s; a normal call holds it for microseconds.', lane),
@@ -756,22 +784,18 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 COMMENT ON FUNCTION id_gen_managed.wait_for_lane(integer) IS 'takes a lane that another session holds, within 5 s';
 
--- Moves every lane to a position at the least. The caller holds lock -1.
+-- Moves every lane to a position at the least. The caller holds lock -1, and gives all back after an error.
 CREATE OR REPLACE FUNCTION id_gen_managed.raise_lanes(least_position bigint) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     sequences CONSTANT regclass[] := id_gen_managed.lane_sequences();
 BEGIN
     FOR lane IN 0..cardinality(sequences) - 1 LOOP
-        BEGIN
-            PERFORM pg_try_advisory_xact_lock(id_gen_managed.lock_class(), lane) OR id_gen_managed.wait_for_lane(lane);
-            IF pg_sequence_last_value(sequences[lane + 1]) < least_position - 1 THEN
-                PERFORM setval(sequences[lane + 1], least_position - 1);
-            END IF;
-            RAISE SQLSTATE 'IDGEN';
-        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
-            NULL;
-        END;
+        PERFORM pg_try_advisory_lock(id_gen_managed.lock_class(), lane) OR id_gen_managed.wait_for_lane(lane);
+        IF pg_sequence_last_value(sequences[lane + 1]) < least_position - 1 THEN
+            PERFORM setval(sequences[lane + 1], least_position - 1);
+        END IF;
+        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), lane);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.raise_lanes(bigint) IS 'moves all lanes to a position at the least';
@@ -797,19 +821,25 @@ BEGIN
     IF pg_sequence_last_value('id_gen_managed.incarnation') = present THEN
         RETURN;
     END IF;
-    PERFORM pg_try_advisory_xact_lock(id_gen_managed.lock_class(), -1) OR id_gen_managed.wait_for_lane(-1);
-    -- Another session may have done it meanwhile.
-    IF pg_sequence_last_value('id_gen_managed.incarnation') IS DISTINCT FROM present THEN
-        PERFORM id_gen_managed.raise_lanes(id_gen_managed.unused_position(
-            own, clock_timestamp() + own.max_lead
-            -- On another timeline another server made them, whose clock may have been ahead of this one's.
-            + CASE WHEN pg_sequence_last_value('id_gen_managed.incarnation') >> 43 = present >> 43
-                   THEN interval '0' ELSE interval '3 s' END));
-        PERFORM setval('id_gen_managed.incarnation', present);
-    END IF;
-    RAISE SQLSTATE 'IDGEN';
-EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
-    NULL;
+    BEGIN
+        PERFORM pg_try_advisory_lock(id_gen_managed.lock_class(), -1) OR id_gen_managed.wait_for_lane(-1);
+        -- Another session may have done it meanwhile.
+        IF pg_sequence_last_value('id_gen_managed.incarnation') IS DISTINCT FROM present THEN
+            PERFORM id_gen_managed.raise_lanes(id_gen_managed.unused_position(
+                own, clock_timestamp() + own.max_lead
+                -- On another timeline another server made them, whose clock may have been ahead of this one's.
+                + CASE WHEN pg_sequence_last_value('id_gen_managed.incarnation') >> 43 = present >> 43
+                       THEN interval '0' ELSE interval '3 s' END));
+            PERFORM setval('id_gen_managed.incarnation', present);
+        END IF;
+        PERFORM pg_advisory_unlock(id_gen_managed.lock_class(), -1);
+    EXCEPTION WHEN query_canceled OR OTHERS THEN
+        PERFORM id_gen_managed.leave_lanes();
+        RAISE;
+    END;
+EXCEPTION WHEN query_canceled OR OTHERS THEN
+    PERFORM id_gen_managed.leave_lanes();
+    RAISE;
 END $$;
 COMMENT ON FUNCTION id_gen_managed.renew_lanes(id_gen_managed.configuration) IS
     'moves all lanes past what was made before this start of the server';
@@ -941,7 +971,6 @@ DECLARE
     own_lane integer;
     lane integer;
     held boolean;
-    made boolean;
     waited_s double precision := 0;
     lead_s double precision;
     now_ms double precision;
@@ -966,75 +995,83 @@ BEGIN
         session := id_gen_managed.begin_session();
     END IF;
     own_lane := session & {lane_mask};
-    LOOP
-        BEGIN
-            lane := own_lane;
-            held := pg_try_advisory_xact_lock({lock_class}, lane);
-            IF NOT held THEN
-                -- Another session is in the midst of a call: go on beside it, in the first lane that is free.
-                FOR distance IN 1..{lane_mask} LOOP
-                    lane := (own_lane + distance) & {lane_mask};
-                    held := pg_try_advisory_xact_lock({lock_class}, lane);
-                    EXIT WHEN held;
-                END LOOP;
+    BEGIN
+        LOOP
+            BEGIN
+                lane := own_lane;
+                held := pg_try_advisory_lock({lock_class}, lane);
                 IF NOT held THEN
-                    lane := own_lane;
-                    held := id_gen_managed.wait_for_lane(lane);
+                    -- Another session is in the midst of a call: go on beside it, in the first lane that is free.
+                    FOR distance IN 1..{lane_mask} LOOP
+                        lane := (own_lane + distance) & {lane_mask};
+                        held := pg_try_advisory_lock({lock_class}, lane);
+                        EXIT WHEN held;
+                    END LOOP;
+                    IF NOT held THEN
+                        lane := own_lane;
+                        held := id_gen_managed.wait_for_lane(lane);
+                    END IF;
                 END IF;
-            END IF;
-            now_ms := date_part('epoch', clock_timestamp()) * 1000 - {epoch_ms};
-            now_tick := floor(now_ms / {tick_ms});
-            following := pg_sequence_last_value(sequences[lane + 1]) + 1;
-            -- Above what this session had from its own lane. That it had anything is also what tells that it has begun:
-            -- everybody may set the setting, but no other role moves a lane, so that currval() fails.
-            -- A tick begins at one of the lowest counts, so that not all IDs of a quiet server end in the same bits.
-            place := greatest(following, CASE WHEN begins IS NULL THEN currval(sequences[own_lane + 1]) + 1 END,
-                              (now_tick << {count_bits}) | ((now_ms * 1000)::bigint & {spread_mask}));
-            made := now_tick >= 0 AND place >> {count_bits} <= least(now_tick + {lead_ticks}, {last_tick});
-            IF made THEN
-                -- A commit waits for the log if its transaction has written to it, which nextval() does for one value in
-                -- 33 alone: so it moves the lane only where setval() has moved one in the same transaction.
-                IF place = following AND count = 1 AND current_setting('id_gen_managed.logged', true) = '1' THEN
-                    following := nextval(sequences[lane + 1]);
-                ELSE
-                    in_transaction := pg_current_xact_id_if_assigned() IS NOT NULL;
-                    following := setval(sequences[lane + 1], least(place + count - 1, place | {count_mask}));
+                now_ms := date_part('epoch', clock_timestamp()) * 1000 - {epoch_ms};
+                now_tick := floor(now_ms / {tick_ms});
+                following := pg_sequence_last_value(sequences[lane + 1]) + 1;
+                -- Above what this session had from its own lane. That it had anything is also what tells that it has begun:
+                -- everybody may set the setting, but no other role moves a lane, so that currval() fails.
+                -- A tick begins at one of the lowest counts, so that not all IDs of a quiet server end in the same bits.
+                place := greatest(following, CASE WHEN begins IS NULL THEN currval(sequences[own_lane + 1]) + 1 END,
+                                  (now_tick << {count_bits}) | ((now_ms * 1000)::bigint & {spread_mask}));
+                IF now_tick >= 0 AND place >> {count_bits} <= least(now_tick + {lead_ticks}, {last_tick}) THEN
+                    -- A commit waits for the log if its transaction has written to it, which nextval() does for one value in
+                    -- 33 alone: so it moves the lane only where setval() has moved one in the same transaction.
+                    IF place = following AND count = 1 AND current_setting('id_gen_managed.logged', true) = '1' THEN
+                        following := nextval(sequences[lane + 1]);
+                    ELSE
+                        in_transaction := pg_current_xact_id_if_assigned() IS NOT NULL;
+                        following := setval(sequences[lane + 1], least(place + count - 1, place | {count_mask}));
+                        IF in_transaction THEN
+                            PERFORM set_config('id_gen_managed.logged', '1', true);
+                        END IF;
+                    END IF;
+                    held := NOT pg_advisory_unlock({lock_class}, lane);
+                    IF lane <> own_lane THEN
+                        PERFORM set_config('id_gen_managed.session', lane::text, false);
+                    END IF;
+                    RETURN ((place >> {count_bits}) << {time_shift}) | {node_bits}
+                         | ((((place & {count_mask}) << {lane_bits}) | lane) << {sequence_shift});
                 END IF;
-            END IF;
-            RAISE SQLSTATE 'IDGEN';
-        EXCEPTION WHEN SQLSTATE 'IDGEN' THEN
-            IF made THEN
-                IF in_transaction THEN
-                    PERFORM set_config('id_gen_managed.logged', '1', true);
+                held := NOT pg_advisory_unlock({lock_class}, lane);
+            EXCEPTION WHEN query_canceled OR OTHERS THEN
+                -- Also if `held` says nothing: a cancel can come between the lock and that.
+                PERFORM id_gen_managed.leave_lanes();
+                held := false;
+                -- A sequence that is there no longer has no name, whatever this transaction's snapshot shows.
+                IF sequences[lane + 1]::text ~ '^[0-9]+$' THEN
+                    RAISE EXCEPTION 'the worker ID was changed during this statement'
+                        USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
                 END IF;
-                IF lane <> own_lane THEN
-                    PERFORM set_config('id_gen_managed.session', lane::text, false);
+                IF begins OR SQLSTATE <> '55000' THEN
+                    RAISE;
                 END IF;
-                RETURN ((place >> {count_bits}) << {time_shift}) | {node_bits}
-                     | ((((place & {count_mask}) << {lane_bits}) | lane) << {sequence_shift});
+                -- Not one that has begun, or it has forgotten its lanes' values, as by DISCARD SEQUENCES.
+                begins := true;
+                own_lane := id_gen_managed.begin_session() & {lane_mask};
+                CONTINUE;
+            END;
+            -- Seconds until the clock is near enough.
+            lead_s := ((place >> {count_bits}) - now_tick - {lead_ticks}) * {tick_ms} / 1000.0;
+            IF now_tick < 0 OR place >> {count_bits} > {last_tick} OR waited_s + lead_s > 1 THEN
+                PERFORM id_gen_managed.refuse(place, now_tick);
             END IF;
-        WHEN OTHERS THEN
-            -- A sequence that is there no longer has no name, whatever this transaction's snapshot shows.
-            IF sequences[lane + 1]::text ~ '^[0-9]+$' THEN
-                RAISE EXCEPTION 'the worker ID was changed during this statement'
-                    USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
-            END IF;
-            IF begins OR SQLSTATE <> '55000' THEN
-                RAISE;
-            END IF;
-            -- Not one that has begun, or it has forgotten its lanes' values, as by DISCARD SEQUENCES.
-            begins := true;
-            own_lane := id_gen_managed.begin_session() & {lane_mask};
-            CONTINUE;
-        END;
-        -- Seconds until the clock is near enough.
-        lead_s := ((place >> {count_bits}) - now_tick - {lead_ticks}) * {tick_ms} / 1000.0;
-        IF now_tick < 0 OR place >> {count_bits} > {last_tick} OR waited_s + lead_s > 1 THEN
-            PERFORM id_gen_managed.refuse(place, now_tick);
+            PERFORM pg_sleep(lead_s);
+            waited_s := waited_s + lead_s;
+        END LOOP;
+    EXCEPTION WHEN query_canceled OR OTHERS THEN
+        -- The block inside gives its lane back, unless a second signal has ended that.
+        IF held IS NOT false THEN
+            PERFORM id_gen_managed.leave_lanes();
         END IF;
-        PERFORM pg_sleep(lead_s);
-        waited_s := waited_s + lead_s;
-    END LOOP;
+        RAISE;
+    END;
 END $template$::text;
 COMMENT ON FUNCTION id_gen_managed.allocate_template() IS 'the text of allocate(), without the figures of this database';
 
