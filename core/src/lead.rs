@@ -129,15 +129,15 @@ impl Lead {
         self.lead_ms.saturating_sub(self.max_lead_ms as i64).saturating_add(self.reserve_ms as i64)
     }
 
-    /// An `id_gen.max_lead`, in seconds, that allows the next ID and of which enough is left; as much as there can be where
-    /// that is less. `None` if no larger one allows it.
+    /// An `id_gen.max_lead`, in seconds, that allows the next ID and as much again: so a statement that wants more IDs than
+    /// that is led out by a few of them. As much as there can be where that is less. `None` if no larger one allows it.
     pub fn allowing_max_lead_s(&self) -> Option<i64> {
         let largest_s = i64::from(LARGEST_MAX_LEAD_MS) / 1000;
         let needed_ms = self.lead_ms.saturating_add(self.reserve_ms.into());
-        let comfortable_ms = (self.lead_ms as f64 / HIGH_SHARE) as i64;
-        let max_lead_s = (needed_ms.max(comfortable_ms) / 1000 + 1).min(largest_s);
+        let twice_ms = self.lead_ms.saturating_mul(2);
+        let max_lead_s = (needed_ms.max(twice_ms) / 1000 + 1).min(largest_s);
         if Fault::HintTooSmall.is_planted() {
-            return Some(max_lead_s / 2);
+            return Some(max_lead_s / 4);
         }
         let max_lead_ms = max_lead_s * 1000;
         (max_lead_ms >= needed_ms && max_lead_ms > self.max_lead_ms.into()).then_some(max_lead_s)
@@ -187,8 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_lead_leaves_some_of_it() {
-        assert_eq!(allowing(HOUR_MS, 5_000, 0), Some(4_501));
+    fn an_allowed_lead_leaves_as_much_of_it() {
+        assert_eq!(allowing(HOUR_MS, 5_000, 0), Some(7_201));
         assert_eq!(allowing(10, 0, 3_000), Some(4));
     }
 

@@ -9,7 +9,7 @@ import pytest
 from harness import GENERATING, Cluster
 from harness.checks import checks, follow, remedy, wait_for
 from harness.clock import FakeClock
-from harness.ids import PATIENT, TOO_FAR_AHEAD, first_id, next_id, refusal
+from harness.ids import IMPATIENT, PATIENT, TOO_FAR_AHEAD, first_id, next_id, refusal
 from harness.reservation import Reservation
 
 CLIENTS = 4
@@ -20,6 +20,8 @@ FUTURE_MS = 2_082_758_400_000
 # Past what any layout of 41 bits of milliseconds carries.
 LONG = "epoch=2023-01-01 tick=10ms time:44 worker:7 sequence:12"
 BEYOND_MS = 9_000_000_000_000
+# 1,600 IDs a second.
+SLOW = "epoch=2024-01-01 tick=10ms time:42 datacenter:5 worker:5 sequence:4"
 NOT_YET = "55000"
 RAN_OUT = "2200H"
 TOO_LATE = "22008"
@@ -71,6 +73,20 @@ def test_a_reservation_far_in_the_future_is_reset(until_ms: int, sqlstate: str) 
         cluster.restart("immediate")
         given.append(first_id(cluster))
         assert given == sorted(set(given))
+
+
+def test_a_statement_that_wants_more_than_the_lead_is_led_out_by_three_hints() -> None:
+    """Each time that it is refused, its IDs are used up."""
+    much = "SELECT count(snowflake_next()) FROM generate_series(1, 20000)"
+    with Cluster(conf=f"{GENERATING}{IMPATIENT}id_gen.layout = '{SLOW}'\n") as cluster:
+        cluster.psql("CREATE EXTENSION id_gen")
+        for _ in range(3):
+            hint = refusal(cluster, much).hint or ""
+            allowed = re.search(r"id_gen.max_lead = '(\d+s)'", hint)
+            assert allowed, hint
+            follow(cluster, hint)
+            cluster.poll_until(f"SELECT current_setting('id_gen.max_lead')::interval = '{allowed[1]}'")
+        assert cluster.psql(much) == "20000"
 
 
 @pytest.mark.parametrize("by", ["warning", "hint", "check"])
