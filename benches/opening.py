@@ -85,8 +85,7 @@ def states(connection: psycopg.Connection) -> Iterator[tuple[bool, int]]:
 
 def asking(cluster: Cluster) -> list[float | None]:
     """Seconds that each client waited for the first ID of a shard of its own; none if it was refused."""
-    cluster.stop()
-    cluster.start()
+    cluster.restart()
     with ThreadPoolExecutor(CLIENTS) as pool:
         return list(pool.map(lambda shard: ask(cluster, shard), SHARDS[:CLIENTS]))
 

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from typing import Protocol
 
 from harness.cluster import Cluster
-from harness.etcd import Etcd
+from harness.etcd import ANY, Etcd
 from harness.network import Namespace, Registry
-from harness.ports import free_port
+from harness.ports import LOOPBACK, free_port
 
 # What pg_rewind needs.
 CONF = "wal_log_hints = on\nwal_keep_size = '1GB'\n"
@@ -97,10 +97,10 @@ class TorturedEtcd(Etcd):
 class Server(Cluster):
     """One that is reached by addresses."""
 
-    listens_on = "0.0.0.0"
-
     def __init__(self, name: str, **options: object) -> None:
         self.port: int = free_port()
+        # By cables in a network of its own; otherwise by relays on this machine, and nobody else.
+        self.listens_on = ANY if options["namespace"] else LOOPBACK
         super().__init__(name, port=self.port, **options)
 
     def init(self) -> None:
