@@ -391,6 +391,10 @@ build_once() {
 # kept_build PG_CONFIG: where in ID_GEN_BUILDS the build for that server lies. It is built if nobody has done so.
 kept_build() (
     kept=$ID_GEN_BUILDS/$("$1" --version | sed 's/[^0-9]*\([0-9]*\).*/pg\1/')
+    # Few tests run on the servers between (scripts/test-all). What is released is optimized as a whole, which takes longer.
+    if [[ -z ${ID_GEN_RELEASE:-} && ! $kept =~ /pg(15|18)$ ]]; then
+        export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+    fi
     [[ $("$1" --configure) != *--enable-cassert* ]] || kept+=-cassert
     kept+=$WITH_FEATURES
     exec 8>"$kept.lock"

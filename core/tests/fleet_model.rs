@@ -73,6 +73,7 @@ impl Registry for Double {
 /// What is on a server's disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Disk {
+    server_id: u128,
     kept: Option<Kept>,
     reserved_ms: i64,
 }
@@ -137,6 +138,8 @@ struct State {
     left: Faults,
     /// How many random numbers are known.
     randoms: u128,
+    /// The last identity that was created.
+    server_ids: u128,
     /// The last tick.
     end: i64,
     /// The tick of which two IDs are looked for.
@@ -147,6 +150,8 @@ struct State {
     twice: bool,
     beyond: bool,
     after_fence: bool,
+    /// The first server has lost its number.
+    robbed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -193,6 +198,8 @@ struct World {
     prompt: bool,
     /// Whether every state must lead back to IDs on all servers.
     recovers: bool,
+    /// The first server must keep its number.
+    stays: bool,
     /// Whether the first server made the fleet, and knows that when it starts for the first time.
     founder: bool,
     /// Whether all that are installed run at the beginning, as veterans where there is a number for each.
@@ -221,6 +228,7 @@ impl World {
             apart: 0,
             prompt: false,
             recovers: false,
+            stays: false,
             founder: false,
             settled: false,
             waits: true,
@@ -260,12 +268,22 @@ impl World {
         choice: usize,
     ) -> Option<()> {
         let local = state.local(server)?;
-        let process = state.servers[server].process.as_mut()?;
+        let Server { disk, process, .. } = &mut state.servers[server];
+        let process = process.as_mut()?;
         let before = process.member.right().map(|right| right.number);
-        match process.member.answered(answer, &local, |_| choice) {
-            Event::Fenced(_) => process.fenced = true,
+        let event = process.member.answered(answer, &local, |_| choice);
+        match event {
+            Event::Fenced(_) | Event::Copied(Some(_)) => {
+                process.fenced = true;
+                state.robbed |= server == 0;
+            }
             Event::Acquired(_) => process.fenced = false,
             _ => {}
+        }
+        if let (Event::Copied(_), Some(disk)) = (event, disk) {
+            state.server_ids += 1;
+            process.member.replace_identity(state.server_ids);
+            (disk.server_id, disk.kept) = (state.server_ids, None);
         }
         if !self.waits {
             process.member.end_wait();
@@ -499,8 +517,9 @@ impl Model for World {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
+        let disk = |index| Disk { server_id: index as u128 + 1, ..Disk::default() };
         let server = |index| Server {
-            disk: (index < self.installed).then(Disk::default),
+            disk: (index < self.installed).then(|| disk(index)),
             ahead: if index % 2 == 1 { self.apart } else { 0 },
             ..Server::default()
         };
@@ -513,6 +532,7 @@ impl Model for World {
             messages: Vec::new(),
             left: self.faults,
             randoms: 0,
+            server_ids: self.servers as u128,
             end: self.ticks,
             target,
             made: false,
@@ -520,6 +540,7 @@ impl Model for World {
             twice: false,
             beyond: false,
             after_fence: false,
+            robbed: false,
         };
         (self.from..=self.ticks).map(|target| self.settle(state(target))).collect()
     }
@@ -581,9 +602,10 @@ impl Model for World {
                 if process.is_some() {
                     return None;
                 }
-                let kept = disk.as_ref()?.kept;
+                let Disk { kept, server_id, .. } = (*disk)?;
                 let (terms, numbers) = (self.terms, self.numbers());
-                let mut member = Member::new(terms, numbers, Holder::default(), kept, *witness);
+                let holder = Holder { server_id, ..Holder::default() };
+                let mut member = Member::new(terms, numbers, holder, kept, *witness);
                 let is_first = kept.is_none() && last.randoms == 0;
                 if self.founder && server == 0 && is_first {
                     member.found_fleet(0);
@@ -604,7 +626,9 @@ impl Model for World {
                 // between takes a slow request.
                 self.ask(&mut state, server, choice)?;
                 while state.phase(server).is_some_and(|phase| self.is_under_way(phase)) {
-                    self.ask(&mut state, server, choice)?;
+                    if self.ask(&mut state, server, choice).is_none() {
+                        break;
+                    }
                 }
             }
             Action::Send(server) => {
@@ -761,6 +785,10 @@ impl Model for World {
             Property::always("nothing after a fence", |_, state: &State| !state.after_fence),
             Property::sometimes("an ID is made", |_, state: &State| state.made),
         ];
+        if self.stays {
+            properties
+                .push(Property::always("the original stays", |_, state: &State| !state.robbed));
+        }
         if self.recovers {
             properties
                 .push(Property::always("all go on", |world: &World, state| world.recovers(state)));
@@ -856,6 +884,15 @@ mod without_a_restore {
     fn a_disk_that_is_copied() {
         let faults = Faults { disk_copies: 1, crashes: 1, starts: 2, slow: more(), ..NO_FAULTS };
         holds(World { installed: 1, ..world(faults) });
+    }
+
+    /// A block-level copy has the identity of its original.
+    #[test]
+    fn copies_of_disks_that_start_beside_their_original() {
+        let faults = Faults { disk_copies: 1, slow: 1, reboots: more(), ..NO_FAULTS };
+        let world = World { installed: 1, numbers: 2, ..World::new(USUAL, 9, faults) };
+        let world = World { from: 2, waits: false, prompt: true, stays: true, ..world };
+        holds(World { settled: true, recovers: true, ..world });
     }
 
     #[test]
@@ -1081,32 +1118,43 @@ mod stories {
         assert_eq!(right.first_ms, 3_000 + world.terms.forgotten_ms());
     }
 
-    /// A copy of a disk, block for block, takes the number of its original. That is no restored registry, so nobody
-    /// else has to wait.
-    #[test]
-    fn a_copy_that_takes_its_originals_number_is_no_restored_registry() {
+    /// A block-level copy that starts while its original holds a number.
+    fn copied(pauses: u8) -> (World, Vec<Action>) {
         use Action::{CopyDisk, Start, Tick};
-        let faults = Faults { disk_copies: 1, ..NO_FAULTS };
-        let world = World { installed: 1, numbers: 2, ..World::new(USUAL, 30, faults) };
+        let faults = Faults { disk_copies: 1, pauses, ..NO_FAULTS };
+        let world = World::new(USUAL, 60, faults);
+        let world = World { installed: 1, numbers: 2, waits: false, ..world };
         let (original, copy) = (0, 1);
-        let actions = [
-            Start(original),
-            ask(original),
-            CopyDisk(original, copy),
-            Tick,
-            ask(original),
-            Start(copy),
-            ask(copy),
-            Tick,
-            ask(copy),
-            ask(original),
-            ask(original),
-        ];
+        let begin = [Start(original), ask(original), CopyDisk(original, copy), Start(copy)];
+        (world, begin.into_iter().chain([ask(copy), Tick]).collect())
+    }
+
+    #[test]
+    fn a_copy_of_a_server_that_runs_becomes_another() {
+        let (world, mut actions) = copied(0);
+        for _ in 0..3 {
+            actions.extend([ask(0), ask(1), Action::Tick]);
+        }
         let state = play(&world, actions);
-        let (number_of_copy, _) = member(&state, copy).grant().expect("it has a number");
-        assert_eq!(number_of_copy, number(0));
+        let (number_of_original, grant) = member(&state, 0).grant().expect("it has a number");
+        assert_eq!((number_of_original, grant.holder.server_id), (number(0), 1));
+        let (number_of_copy, grant) = member(&state, 1).grant().expect("it has another");
+        assert_eq!((number_of_copy, grant.holder.server_id), (number(1), 3));
         assert_eq!(state.registry.floor_ms, 0, "nobody has told of a restored registry");
-        let (number_of_original, _) = member(&state, original).grant().expect("it has another");
-        assert_eq!(number_of_original, number(1));
+    }
+
+    #[test]
+    fn an_original_that_is_paused_for_long_becomes_another_than_its_copy() {
+        let (world, mut actions) = copied(1);
+        actions.push(Action::Pause(0));
+        for _ in 0..4 {
+            actions.extend([Action::Tick, ask(1)]);
+        }
+        actions.extend([Action::Resume(0), ask(0)]);
+        let state = play(&world, actions);
+        let (number_of_copy, grant) = member(&state, 1).grant().expect("it has that number");
+        assert_eq!((number_of_copy, grant.holder.server_id), (number(0), 1));
+        assert_eq!(state.servers[0].disk.map(|disk| disk.server_id), Some(3));
+        assert_eq!(state.registry.floor_ms, 0, "nobody has told of a restored registry");
     }
 }

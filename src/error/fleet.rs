@@ -35,6 +35,8 @@ pub enum TroubleKind {
     NoFreeNumber,
     /// The number that `id_gen.worker_id` names is held by another server.
     Taken,
+    /// The clock is ahead of the clocks of most members that renew their grants.
+    ClockAhead,
     /// A setting can't be understood.
     Setting,
     /// The reservation is lost or cannot be read, so the servers that this one is a copy of are unknown.
@@ -77,6 +79,14 @@ impl Trouble {
         let detail =
             format!("the fleet's layout is \"{theirs}\", this server's layout is \"{ours}\"");
         Trouble::new(TroubleKind::OtherLayout, &detail)
+    }
+
+    /// The clock is ahead of so many members, and not ahead of the others.
+    pub fn clock_ahead(against: usize, agree: usize) -> Trouble {
+        let detail = format!(
+            "grants that other members just renewed: until a time before this server's clock: {against}, until a later time: {agree}"
+        );
+        Trouble::new(TroubleKind::ClockAhead, &detail)
     }
 
     /// That these shards of a server were declared. It names as many as there is room for; once they are released, the rest.
@@ -236,6 +246,11 @@ impl Trouble {
                 Code::ERRCODE_DUPLICATE_OBJECT,
                 "the worker ID in id_gen.worker_id belongs to another server of the fleet",
                 "Have the fleet assign one: ALTER SYSTEM SET id_gen.worker_id = -1; SELECT pg_reload_conf();".to_owned(),
+            ),
+            TroubleKind::ClockAhead => (
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this server's clock is ahead of the clocks of the fleet",
+                "Correct the clock; this server then acquires a worker ID by itself. Or, if this clock is right and the others are wrong: SELECT id_gen_clock_accept();".to_owned(),
             ),
             TroubleKind::Setting => (
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -412,6 +427,11 @@ fn phase_words(phase: Option<Phase>) -> String {
         None | Some(Phase::Outside | Phase::Acquiring) => {
             "It is requesting a worker ID from the registry.".to_owned()
         }
+        Some(Phase::StillHeld { number, until_ms }) => format!(
+            "The grant of worker ID {}, which it had before, ends at {}, or is used by a copy of this data directory.",
+            number.worker,
+            format_ms(until_ms)
+        ),
         Some(Phase::Waiting { until_ms }) => format!(
             "{} The wait ends sooner if a server renews its grant that has held its worker ID for longer.",
             waits("acquired", until_ms)
@@ -427,6 +447,9 @@ fn phase_words(phase: Option<Phase>) -> String {
 /// The hint that goes with it.
 fn phase_hint(phase: Option<Phase>) -> String {
     match phase {
+        Some(Phase::StillHeld { until_ms, .. }) => {
+            format!("Call again in {}.", time_left(until_ms))
+        }
         // A veteran ends it.
         Some(Phase::Waiting { until_ms }) => wait_hint(&format!(
             "{}, or in a few seconds if another server of the fleet has been running for longer",

@@ -37,6 +37,7 @@ pub struct Journal {
 #[derive(PartialEq, Eq)]
 struct OnDisk {
     fleet: u128,
+    server_id: u128,
     registry: Option<String>,
     /// The timeline of a registry on PostgreSQL. The revision of etcd, which changes all the time, is written along.
     timeline: Option<i64>,
@@ -99,6 +100,17 @@ impl Journal {
                     PgLogLevel::WARNING,
                     "the fleet's registry was restored to an older state; this server reports that and acquires a worker ID again".to_owned(),
                 );
+            }
+            Event::Copied(number) => {
+                counts.fencings += u64::from(number.is_some());
+                log(
+                    PgLogLevel::WARNING,
+                    "another server uses a copy of this data directory, and is the same member of the fleet; this server becomes a new member, without shards".to_owned(),
+                );
+            }
+            Event::ClockAhead { against, agree } => {
+                self.trouble(Trouble::clock_ahead(against, agree), trouble_before);
+                return;
             }
             Event::NoFreeNumber => {
                 let found = no_number();
@@ -237,11 +249,14 @@ impl Journal {
     }
 
     fn keep(&mut self, Known { member, fleet, registry }: Known<'_>) {
-        let before = self.kept.as_ref().filter(|before| before.fleet == fleet);
+        let server_id = member.server_id();
+        let is_same = |before: &&OnDisk| (before.fleet, before.server_id) == (fleet, server_id);
+        let before = self.kept.as_ref().filter(is_same);
         let number = member.to_keep().or_else(|| before?.number);
         let timeline = registry.filter(|it| it.name.starts_with("postgresql "));
         let wanted = OnDisk {
             fleet,
+            server_id,
             registry: registry.map(|it| it.name.to_owned()),
             timeline: timeline.and_then(|it| it.position),
             number,
@@ -250,7 +265,7 @@ impl Journal {
             return;
         }
         let number = wanted.number.as_ref();
-        let written = number_file::keep(member.server_id(), number, registry, fleet);
+        let written = number_file::keep(server_id, number, registry, fleet);
         // What has failed may have reached the disk.
         self.kept = written.is_ok().then_some(wanted);
         let failed = written.err().map(|error| error.message().primary);

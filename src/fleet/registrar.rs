@@ -228,9 +228,10 @@ struct Registrar {
     reserved_ms: i64,
     /// The clocks as they were trusted before that.
     trusted_clocks: Option<ClockMonitor>,
-    /// How many resets of the reservation, how many ends of waits and how many reports of a restore it knows of.
+    /// How many resets of the reservation, ends of waits, accepted clocks and reports of a restore it knows of.
     resets: u64,
     ended_waits: u64,
+    clock_acceptances: u64,
     restores: u64,
 }
 
@@ -250,9 +251,9 @@ impl Registrar {
         // What came of requests of an earlier one, or of another registry, nobody knows.
         shared.tickets.drop_all();
         shared.requests.lose_taken();
-        let (resets, ended_waits, restores) = {
+        let (resets, ended_waits, clock_acceptances, restores) = {
             let state = shared.lock();
-            (state.resets(), state.ended_waits, state.restores)
+            (state.resets(), state.ended_waits, state.clock_acceptances, state.restores)
         };
         Registrar {
             shared,
@@ -272,6 +273,7 @@ impl Registrar {
             trusted_clocks: stored.and_then(|stored| stored.trusted_clocks(durable::boot())),
             resets,
             ended_waits,
+            clock_acceptances,
             restores,
         }
     }
@@ -282,6 +284,7 @@ impl Registrar {
             self.shared.registrar.heartbeat();
             self.follow_reset();
             self.follow_end_of_wait();
+            self.follow_accepted_clock();
             self.follow_restore();
             self.ask_own();
             self.ask_for_session();
@@ -326,6 +329,17 @@ impl Registrar {
             member.end_wait();
         }
         self.ended_waits = ended_waits;
+    }
+
+    /// Confirms the clock if an administrator has accepted it.
+    fn follow_accepted_clock(&mut self) {
+        let clock_acceptances = self.shared.lock().clock_acceptances;
+        if clock_acceptances != self.clock_acceptances
+            && let Some((_, member)) = &mut self.fleet
+        {
+            member.confirm_clock();
+            self.clock_acceptances = clock_acceptances;
+        }
     }
 
     /// Takes note that an administrator has reported here that the registry was restored: a server that another one had replaced
@@ -679,14 +693,29 @@ impl Registrar {
         self.journal.answered(event, took_ns, || {
             journal::no_number(&listing.unwrap_or_default(), allowed, typed)
         });
-        if matches!(event, Event::Acquired(_) | Event::Fenced(_) | Event::RegistryRestored) {
+        if matches!(
+            event,
+            Event::Acquired(_) | Event::Fenced(_) | Event::Copied(_) | Event::RegistryRestored
+        ) {
             // Nobody knows what the registry has forgotten, or who has a copy of this server.
             self.shared.tickets.drop_all();
         }
-        if event == Event::NoFreeNumber {
-            self.pause();
+        match event {
+            Event::NoFreeNumber | Event::ClockAhead { .. } => self.pause(),
+            Event::Copied(_) => self.replace_identity(),
+            _ => {}
         }
         self.write();
+    }
+
+    /// Gives this server a new identity, because another server uses the same one.
+    fn replace_identity(&mut self) {
+        let Some((_, member)) = &mut self.fleet else { return };
+        let mut fresh = [0];
+        match random::fresh(&mut fresh) {
+            Ok(()) => member.replace_identity(fresh[0]),
+            Err(error) => self.fail(Trouble::new(TroubleKind::System, &error.to_string())),
+        }
     }
 
     /// The registry of this server's fleet, if that is another fleet than the one that was found, in another registry: its own

@@ -155,6 +155,8 @@ pub struct State {
     pub accepted_fleet: Option<u128>,
     /// How often an administrator has ended the wait after an acquisition.
     pub ended_waits: u64,
+    /// Number of times that an administrator has accepted the clock.
+    pub clock_acceptances: u64,
     /// How often an administrator has reported here that the registry was restored.
     pub restores: u64,
     /// When settings and identity were read from the configuration file, on the monotonic clock.
@@ -731,6 +733,7 @@ impl SharedState {
             let mut state = self.lock();
             // A step that no process has noticed yet is counted, and will be logged, before it is trusted.
             state.check_clocks().ok();
+            state.clock_acceptances += 1;
             let accepted = ClockMonitor::new(clock::both());
             if !Fault::AcceptClockForgotten.is_planted() {
                 match &mut state.allocator {
@@ -1136,6 +1139,7 @@ pub unsafe fn create(memory: *mut c_void, slot_count: usize, prepared_room: usiz
             made_fleet: None,
             accepted_fleet: None,
             ended_waits: 0,
+            clock_acceptances: 0,
             restores: 0,
             settings_read_mono_ns: 0,
             settings_read_us: 0,

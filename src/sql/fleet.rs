@@ -195,7 +195,7 @@ fn moved_and_not_restored() -> Message {
 pub fn phase_name(phase: Option<Phase>) -> &'static str {
     match phase {
         None | Some(Phase::Outside) => "outside",
-        Some(Phase::Acquiring) => "acquiring",
+        Some(Phase::Acquiring | Phase::StillHeld { .. }) => "acquiring",
         Some(Phase::Waiting { .. }) => "waiting",
         Some(Phase::Holding) => "holding",
         Some(Phase::Unsettled) => "unsettled",

@@ -20,6 +20,7 @@ from harness.clock import FakeClock
 from harness.etcd import Etcd
 from harness.fleet import (
     NO_NUMBER,
+    accept_clock_ahead,
     await_holding,
     await_number,
     await_trouble,
@@ -329,6 +330,7 @@ def test_a_number_that_was_acquired_with_a_wrong_clock_is_lowered_by_the_hint(et
         await_number(first)
         with Cluster("second", conf=conf + ONLY_FIVE, clock=clock) as second:
             second.psql("CREATE EXTENSION id_gen")
+            accept_clock_ahead(second)
             await_number(second)
             clock.put_right()
             forget_boot(second)
@@ -396,12 +398,12 @@ def test_a_server_whose_clock_was_ahead_makes_ids_again(conf: str, numbers: str)
     """By what docs/operations.md says, and over a restart."""
     clock = FakeClock(YEARS)
     wrong = f"{conf}id_gen.worker_id_range = '{numbers}'\n"
-    with (
-        Cluster("first", conf=f"{conf}id_gen.worker_id_range = '9'\n") as first,
-        Cluster("second", conf=wrong, clock=clock) as second,
-    ):
+    with Cluster("first", conf=f"{conf}id_gen.worker_id_range = '9'\n") as first, ExitStack() as later:
         create_fleet(first)
+        await_number(first)
+        second = later.enter_context(Cluster("second", conf=wrong, clock=clock))
         second.psql("CREATE EXTENSION id_gen")
+        accept_clock_ahead(second)
         number = await_number(second)
         second.stop()
         clock.put_right()
@@ -444,6 +446,8 @@ def test_clocks_an_hour_off(etcd: Etcd, conf: str, first: Cluster, tmp_path: Pat
     await_number(first)
     with Cluster("off", conf=conf, clock=FakeClock(ahead)) as off, clients(tmp_path, first, off) as taking:
         off.psql("CREATE EXTENSION id_gen")
+        if ahead > 0:
+            accept_clock_ahead(off)
         for server in (off, first, off):
             await_ids(taking["off"], off)
             # The other one may take it.

@@ -436,7 +436,7 @@ def test_after_a_start_of_its_machine_a_server_waits_for_a_renewal_of_another(co
     with Cluster("maker", conf=conf) as maker, Cluster("joining", conf=conf) as joining:
         for cluster in (maker, joining):
             cluster.psql("CREATE EXTENSION id_gen")
-        maker.psql("SELECT id_gen_fleet_create('20 s', '500 ms', '500 ms')")
+        maker.psql("SELECT id_gen_fleet_create('8 s', '500 ms', '500 ms')")
         for cluster in (maker, joining):
             await_number(cluster)
         maker.stop("immediate")

@@ -21,6 +21,7 @@ from harness.etcd import Etcd
 from harness.fleet import (
     NO_NUMBER,
     UNREACHABLE,
+    accept_clock_ahead,
     await_holding,
     await_number,
     await_phase,
@@ -768,6 +769,7 @@ def test_a_shard_of_a_server_whose_clock_was_ahead_is_used_again(first: Cluster,
     clock = FakeClock(3 * 365 * 24 * 3600)
     with Cluster("ahead", conf=conf, clock=clock) as ahead:
         ahead.psql("CREATE EXTENSION id_gen")
+        accept_clock_ahead(ahead)
         await_number(ahead)
         take(ahead, SHARD, above=None)
         next_of(ahead, SHARD)

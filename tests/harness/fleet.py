@@ -67,6 +67,15 @@ def await_trouble(cluster: Cluster) -> SqlError:
     return refusal(cluster)
 
 
+def accept_clock_ahead(cluster: Cluster) -> None:
+    """Lets a server acquire a worker ID whose clock is ahead of those of others that renew their grants."""
+    message = "this server's clock is ahead of the clocks of the fleet"
+    cluster.wait_until(lambda: refusal(cluster).message == message, "comparing its clock")
+    statement = "SELECT id_gen_clock_accept();"
+    assert statement in (refusal(cluster).hint or "")
+    cluster.psql(statement)
+
+
 def await_holding(cluster: Cluster) -> None:
     """Waits until a server, which may be a standby, has a number."""
     await_phase(cluster, "holding")

@@ -307,7 +307,12 @@ class Fleet:
     def newcomer(self) -> str:
         ahead = self.dice.choice([0.0, HOUR, -HOUR])
         clock = FakeClock(ahead) if ahead else None
-        return self._visitor(f"newcomer whose clock is {ahead:+.0f} s off", clock=clock)
+
+        def accept(newcomer: Member) -> None:
+            if ahead > 0:
+                newcomer.cluster.psql("CREATE EXTENSION IF NOT EXISTS id_gen; SELECT id_gen_clock_accept()")
+
+        return self._visitor(f"newcomer whose clock is {ahead:+.0f} s off", accept, clock=clock)
 
     def release(self) -> str:
         member = self._some()

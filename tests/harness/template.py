@@ -14,8 +14,10 @@ from pathlib import Path
 
 from harness.server import Server, environment
 
+# A cluster writes little: with segments of 16 MB, two fifths of what is copied would be an empty one.
 OPTIONS = (
     "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions",
+    "--wal-segsize=1",
 )  # fmt: skip
 
 # Where pg_control begins with the identifier, as a number of the machine's own byte order.

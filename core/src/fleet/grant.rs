@@ -121,6 +121,16 @@ impl Terms {
         until_ms.min(wall_ms.saturating_add(self.forgotten_ms()).saturating_add(difference_ms))
     }
 
+    /// End of a grant with this bound by the clock of any server, in Unix milliseconds.
+    pub fn over_ms(&self, until_ms: i64) -> i64 {
+        until_ms.saturating_add(self.clock_difference_ms.into())
+    }
+
+    /// Whether a grant has ended, by a correct clock.
+    pub fn is_over(&self, grant: &Grant, wall_ms: i64) -> bool {
+        self.over_ms(grant.until_ms) <= wall_ms
+    }
+
     /// After a request of no use the next one follows so much later, and up to twice that: servers that lost the same
     /// registry should not all come back to it at once.
     pub fn retry_ms(&self) -> u64 {

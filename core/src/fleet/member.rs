@@ -11,6 +11,10 @@
 //!   that was late, one's own value written again into a registry that was restored. IDs start above
 //!   everything that any other holder may have made.
 //!
+//! Before its first acquisition a server **looks** at the grants for a while. Those that are renewed meanwhile confirm its
+//! clock, or show that it is ahead. If one of its own identity is renewed, the server runs on a block-level copy of another
+//! server's disk, and gets a new identity; the original keeps its number.
+//!
 //! **Order.** Of a right that has changed, the caller makes [`Right::first_ms`] durable as its reservation
 //! before it lets a claim use the right: a crash would otherwise start below it.
 
@@ -77,6 +81,13 @@ pub enum Phase {
     Outside,
     /// It is about to take one.
     Acquiring,
+    /// The grant of its last number has not ended, or another server has its identity and renews that grant.
+    StillHeld {
+        /// The number.
+        number: Number,
+        /// End of the grant in Unix milliseconds, by the clock of any server.
+        until_ms: i64,
+    },
     /// It has one, and waits for the news that the registry was restored.
     Waiting {
         /// In Unix milliseconds, when the wait is over if no veteran is seen before.
@@ -107,6 +118,16 @@ pub enum Event {
     RegistryRestored,
     /// All numbers are held, or are shards.
     NoFreeNumber,
+    /// The clock is ahead of the clocks of most servers that renewed their grants meanwhile.
+    ClockAhead {
+        /// Number of grants that were renewed to a time before this server's clock.
+        against: usize,
+        /// Number of grants that were renewed to a later time.
+        agree: usize,
+    },
+    /// Another server uses the same identity, so this one needs a new one ([`Member::replace_identity`]). Contains the number
+    /// that this server lost, if any.
+    Copied(Option<Number>),
 }
 
 /// A server in a fleet.
@@ -120,6 +141,8 @@ pub struct Member {
     kept: Option<Kept>,
     witness: Option<Witness>,
     state: State,
+    /// Other servers or an administrator have confirmed the clock.
+    clock_is_confirmed: bool,
     /// Until when it may ask for its first number as the server that made the fleet, on the clock of the boot.
     founds_until_boot_ms: Option<u64>,
     /// Writes that may have taken place: no answer came.
@@ -147,6 +170,8 @@ pub struct Numbers {
 enum State {
     /// It holds no number.
     Outside,
+    /// It looks at the grants before its first acquisition.
+    Looking(Look),
     /// It will try to take this number, of which this was read.
     Choosing(Choice),
     /// It holds a number.
@@ -158,6 +183,50 @@ enum State {
     /// It is done, and has given this back.
     Left(Option<Held>),
 }
+
+/// The grants that a server has seen since it started.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Look {
+    /// End of the look, on the clock of [`Local::boot_ms`].
+    ends_boot_ms: u64,
+    /// Time of the next listing, on the same clock.
+    again_boot_ms: u64,
+    /// Grants that are held and were not written by this process.
+    held: Vec<Seen>,
+    /// One of them that has this server's identity and has not ended.
+    own: Option<OwnSeen>,
+}
+
+impl Look {
+    /// Numbers of renewed grants that confirm this server's clock, and that do not.
+    fn votes(&self) -> (usize, usize) {
+        let count = |vote| self.held.iter().filter(|seen| seen.agrees == Some(vote)).count();
+        (count(true), count(false))
+    }
+}
+
+/// A grant that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Seen {
+    number: Number,
+    tag: u128,
+    /// `None` until it is renewed; then, whether it had not ended by this server's clock.
+    agrees: Option<bool>,
+}
+
+/// A held grant with the server's own identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct OwnSeen {
+    number: Number,
+    tag: u128,
+    until_ms: i64,
+    /// Number of changes since the server started.
+    changes: u32,
+}
+
+/// Number of changes that show that another process renews a grant. The first can be a late write of this server's last process,
+/// which sends one request at a time.
+const CHANGES_OF_ANOTHER: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Choice {
@@ -259,9 +328,32 @@ impl Member {
         kept: Option<Kept>,
         witness: Option<Witness>,
     ) -> Member {
-        let (state, open, asked) = (State::Outside, Vec::new(), None);
-        let founds_until_boot_ms = None;
-        Member { terms, numbers, holder, kept, witness, state, founds_until_boot_ms, open, asked }
+        Member {
+            terms,
+            numbers,
+            holder,
+            kept,
+            witness,
+            state: State::Outside,
+            clock_is_confirmed: false,
+            founds_until_boot_ms: None,
+            open: Vec::new(),
+            asked: None,
+        }
+    }
+
+    /// Gives this server a new identity. It keeps its number, if it has one.
+    pub fn replace_identity(&mut self, server_id: u128) {
+        self.holder.server_id = server_id;
+        self.kept = None;
+        if let State::Looking(_) = self.state {
+            self.state = State::Outside;
+        }
+    }
+
+    /// Trusts this server's clock, because an administrator has accepted it.
+    pub fn confirm_clock(&mut self) {
+        self.clock_is_confirmed = true;
     }
 
     /// Takes note that this server asked to make the fleet at this time of the boot, and did: if its first number is the next
@@ -285,7 +377,11 @@ impl Member {
         match &self.state {
             State::Holding(held) => self.numbers.contain(held.number),
             State::Choosing(choice) => self.numbers.contain(choice.number),
-            State::Outside | State::Telling { .. } | State::Leaving(_) | State::Left(_) => true,
+            State::Outside
+            | State::Looking(_)
+            | State::Telling { .. }
+            | State::Leaving(_)
+            | State::Left(_) => true,
         }
     }
 
@@ -350,7 +446,11 @@ impl Member {
     pub fn phase(&self) -> Phase {
         match &self.state {
             State::Outside => Phase::Outside,
-            State::Choosing(_) => Phase::Acquiring,
+            State::Looking(Look { own: Some(own), .. }) => {
+                let until_ms = self.terms.over_ms(own.until_ms);
+                Phase::StillHeld { number: own.number, until_ms }
+            }
+            State::Looking(_) | State::Choosing(_) => Phase::Acquiring,
             State::Holding(held) if held.doubt != Doubt::None => Phase::Unsettled,
             State::Holding(Held { wait: Some(wait), .. }) => {
                 Phase::Waiting { until_ms: self.ends_ms(wait) }
@@ -395,7 +495,7 @@ impl Member {
         self.state = match std::mem::replace(&mut self.state, State::Left(None)) {
             State::Holding(held) => State::Leaving(held),
             State::Telling { .. } => State::Telling { leaves: true },
-            State::Outside | State::Choosing(_) => State::Left(None),
+            State::Outside | State::Looking(_) | State::Choosing(_) => State::Left(None),
             leaving @ (State::Leaving(_) | State::Left(_)) => leaving,
         };
     }
@@ -408,6 +508,7 @@ impl Member {
         }
         match &self.state {
             State::Left(_) => None,
+            State::Looking(look) => Some(look.again_boot_ms),
             State::Holding(held) if held.doubt == Doubt::None => {
                 let renewal = held.asked_boot_ms.saturating_add(self.terms.renewal_ms.into());
                 Some(self.look_boot_ms(held).map_or(renewal, |at| at.min(renewal)))
@@ -423,7 +524,7 @@ impl Member {
         }
         let (request, asked) = match &self.state {
             State::Left(_) => return None,
-            State::Outside => (Request::List, Asked::List),
+            State::Outside | State::Looking(_) => (Request::List, Asked::List),
             State::Telling { .. } => self.tell(local),
             State::Choosing(choice) => self.acquire(choice, local, random(), random()),
             State::Leaving(held) => {
@@ -633,14 +734,36 @@ impl Member {
     ) -> Event {
         let Listing { floor_ms, grants, shards } = listing;
         let floor_ms = self.believable_floor_ms(floor_ms, local);
-        let grants: BTreeMap<Number, &Grant> =
-            grants.iter().map(|(number, grant)| (*number, grant)).collect();
         let is_shard = |number: &Number| shards.binary_search(number).is_ok();
-        let own = grants.iter().find(|(number, grant)| {
-            !is_shard(number) && self.may_take_again(**number, grant, local)
-        });
+        let may_take = |(number, grant): &&(Number, Grant)| {
+            !is_shard(number) && self.may_take_again(*number, grant, local)
+        };
+        let own = grants.iter().find(may_take);
+        let continues = own.is_some_and(|(_, grant)| self.continues(grant, local));
+        if !continues {
+            let look = self.looked(&grants, local);
+            if look.own.is_some_and(|own| own.changes >= CHANGES_OF_ANOTHER) {
+                return Event::Copied(None);
+            }
+            self.state = State::Outside;
+            if !self.clock_is_confirmed {
+                let (agree, against) = look.votes();
+                if local.boot_ms < look.ends_boot_ms && agree + against < look.held.len() {
+                    self.state = State::Looking(look);
+                    return Event::Quiet;
+                }
+                if against > agree {
+                    return Event::ClockAhead { against, agree };
+                }
+                self.clock_is_confirmed = true;
+            }
+            if look.own.is_some() {
+                self.state = State::Looking(Look { held: Vec::new(), ends_boot_ms: 0, ..look });
+                return Event::Quiet;
+            }
+        }
         let (number, found) = match own {
-            Some((number, grant)) => (*number, Some(*grant)),
+            Some((number, grant)) => (*number, Some(grant)),
             None => {
                 let free = self.free_numbers(&grants, is_shard, local.wall_ms);
                 if free.is_empty() {
@@ -649,47 +772,126 @@ impl Member {
                 free[choose(free.len()).min(free.len() - 1)]
             }
         };
-        let continues = found.is_some_and(|grant| self.continues(grant, local));
         let found = found.cloned();
         self.state = State::Choosing(Choice { number, found, floor_ms, continues });
         Event::Quiet
     }
 
+    /// The grants seen so far, updated by a listing.
+    fn looked(&self, grants: &[(Number, Grant)], local: &Local) -> Look {
+        let before = match &self.state {
+            State::Looking(look) => Some(look),
+            _ => None,
+        };
+        let is_others = |(_, grant): &&(Number, Grant)| {
+            grant.state == GrantState::Held
+                && !grant.is_unreadable()
+                && !self.continues(grant, local)
+                && !self.has_written(grant)
+        };
+        let held = grants.iter().filter(is_others);
+        let own = held.clone().find(|(_, grant)| {
+            (self.is_own(grant) || self.has_same_id(grant))
+                && !self.terms.is_over(grant, local.wall_ms)
+                && self.is_believable(grant, local)
+        });
+        let own = own.map(|(number, grant)| {
+            let last = before.and_then(|look| look.own).filter(|last| last.number == *number);
+            let changes = last.map_or(0, |last| last.changes + u32::from(last.tag != grant.tag));
+            OwnSeen { number: *number, tag: grant.tag, until_ms: grant.until_ms, changes }
+        });
+        let seen = |(number, grant): &(Number, Grant)| {
+            let (number, tag) = (*number, grant.tag);
+            let Some(before) = before else { return Seen { number, tag, agrees: None } };
+            match before.held.iter().find(|last| last.number == number) {
+                Some(last) if last.tag == tag => *last,
+                _ => Seen { number, tag, agrees: Some(!self.terms.is_over(grant, local.wall_ms)) },
+            }
+        };
+        // The next listing follows after a renewal interval, or earlier when the look or the own grant ends.
+        let after = |ms: u64| local.boot_ms.saturating_add(ms);
+        let ends_boot_ms =
+            before.map_or(after(self.terms.discovery_ms()), |look| look.ends_boot_ms);
+        let own_ends_ms =
+            own.map(|own| self.terms.over_ms(own.until_ms).saturating_sub(local.wall_ms));
+        let again_boot_ms = [
+            Some(after(self.terms.renewal_ms.max(1).into())),
+            Some(ends_boot_ms).filter(|ends| *ends > local.boot_ms),
+            own_ends_ms.map(|ms| after(ms.max(1).unsigned_abs())),
+        ];
+        Look {
+            ends_boot_ms,
+            again_boot_ms: again_boot_ms.into_iter().flatten().min().unwrap_or(0),
+            held: held.map(seen).collect(),
+            own,
+        }
+    }
+
     /// Numbers that may be taken now. Those of which nobody is known to be alive come first, and alone.
     fn free_numbers<'a>(
         &self,
-        grants: &BTreeMap<Number, &'a Grant>,
+        grants: &'a [(Number, Grant)],
         is_shard: impl Fn(&Number) -> bool,
         wall_ms: i64,
     ) -> Vec<(Number, Option<&'a Grant>)> {
-        let ever_held = grants.iter().map(|(number, grant)| (*number, *grant));
+        let ever_held: BTreeMap<Number, &Grant> =
+            grants.iter().map(|(number, grant)| (*number, grant)).collect();
+        let never_held = self.numbers.all();
+        let never_held =
+            never_held.filter(|number| !ever_held.contains_key(number) && !is_shard(number));
+        let mut free: Vec<_> = never_held.take(CHOICES).map(|number| (number, None)).collect();
         let (released, held): (Vec<_>, Vec<_>) = ever_held
-            .filter(|(number, grant)| self.numbers.contain(*number) && is_free(grant, wall_ms))
+            .into_iter()
+            .filter(|(number, grant)| self.numbers.contain(*number) && self.is_free(grant, wall_ms))
             .filter(|(number, _)| !is_shard(number))
             .map(|(number, grant)| (number, Some(grant)))
             .partition(|(_, grant)| grant.is_some_and(|it| it.state == GrantState::Released));
-        let never_held = self.numbers.all();
-        let never_held =
-            never_held.filter(|number| !grants.contains_key(number) && !is_shard(number));
-        let mut free: Vec<_> = never_held.take(CHOICES).map(|number| (number, None)).collect();
         free.extend(released);
         free.sort_by_key(|(number, _)| *number);
         if free.is_empty() { held } else { free }
     }
 
-    /// Whether this is the number that this server held last. One whose bound lies further ahead than any server
-    /// with a right clock puts it is left alone: nothing could be made with it. Unless it is the only one.
+    /// Whether a number may be taken: whoever held it makes no ID of this time or later.
+    fn is_free(&self, grant: &Grant, wall_ms: i64) -> bool {
+        let is_over = match grant.state {
+            GrantState::Released => grant.until_ms <= wall_ms,
+            GrantState::Held => self.terms.is_over(grant, wall_ms),
+        };
+        is_over || Fault::HeldNumberTaken.is_planted()
+    }
+
+    /// Whether this is the number that this server held last, and no other server uses it. One whose bound lies further ahead
+    /// than any server with a right clock puts it is left alone: nothing could be made with it. Unless it is the only one.
     fn may_take_again(&self, number: Number, grant: &Grant, local: &Local) -> bool {
+        let is_believable = self.is_believable(grant, local);
+        let is_nobodys = grant.state == GrantState::Released
+            || self.continues(grant, local)
+            || self.has_written(grant)
+            || self.terms.is_over(grant, local.wall_ms)
+            || !is_believable;
         self.is_own(grant)
+            && is_nobodys
             && self.numbers.contain(number)
-            && (self.numbers.first == self.numbers.last
-                || grant.until_ms == self.believable_floor_ms(grant.until_ms, local))
+            && (self.numbers.first == self.numbers.last || is_believable)
+    }
+
+    /// Whether a server with a right clock may have set its bound.
+    fn is_believable(&self, grant: &Grant, local: &Local) -> bool {
+        grant.until_ms == self.believable_floor_ms(grant.until_ms, local)
     }
 
     /// Whether this server wrote that, as far as its disk and its own writes tell.
     fn is_own(&self, grant: &Grant) -> bool {
-        self.kept.is_some_and(|kept| kept.nonce == grant.nonce)
-            || self.open.iter().any(|write| write.new == *grant)
+        self.kept.is_some_and(|kept| kept.nonce == grant.nonce) || self.has_written(grant)
+    }
+
+    fn has_same_id(&self, grant: &Grant) -> bool {
+        self.holder.server_id != 0 && self.holder.server_id == grant.holder.server_id
+    }
+
+    /// Whether this process wrote the grant.
+    fn has_written(&self, grant: &Grant) -> bool {
+        self.open.iter().any(|write| write.new == *grant)
     }
 
     /// Whether this boot of the machine held the number until just now, so that nobody else can have.
@@ -797,7 +999,7 @@ impl Member {
                 // Whatever is there, it is not ours to give back.
                 _ => self.state = State::Left(None),
             },
-            State::Outside | State::Telling { .. } | State::Left(_) => {}
+            State::Outside | State::Looking(_) | State::Telling { .. } | State::Left(_) => {}
         }
         Event::Quiet
     }
@@ -814,9 +1016,21 @@ impl Member {
             let write = write.clone();
             return self.written(&write, local);
         }
+        // A copy of the disk acquired the number while this server was paused, or a copy with its memory renewed it. A restored
+        // registry has an earlier bound.
+        let is_of_copy = self.open.len() < OPEN_WRITES
+            && held.grant.holder.server_id != 0
+            && found.as_ref().is_some_and(|found| {
+                found.holder.server_id == held.grant.holder.server_id
+                    && found.state == GrantState::Held
+                    && found.tag != held.grant.tag
+                    && found.until_ms > held.grant.until_ms
+            });
         match found {
             Some(grant)
-                if grant.nonce != held.grant.nonce || grant.state == GrantState::Released =>
+                if is_of_copy
+                    || grant.nonce != held.grant.nonce
+                    || grant.state == GrantState::Released =>
             {
                 let number = held.number;
                 // Nobody takes a number before its bound, unless the registry has forgotten that bound, or the
@@ -829,7 +1043,7 @@ impl Member {
                 self.state = if early { State::Telling { leaves: false } } else { State::Outside };
                 self.open.clear();
                 self.witness = None;
-                Event::Fenced(number)
+                if is_of_copy { Event::Copied(Some(number)) } else { Event::Fenced(number) }
             }
             found => {
                 held.doubt = Doubt::Restored { found, told: false };
@@ -904,7 +1118,7 @@ impl Member {
                     found.iter_mut().for_each(&mut grant);
                 }
             }
-            State::Outside | State::Telling { .. } | State::Left(None) => {}
+            State::Outside | State::Looking(_) | State::Telling { .. } | State::Left(None) => {}
         }
         let asked = match &mut self.asked {
             Some(Asked::Write(write)) => Some(&mut **write),
@@ -916,8 +1130,13 @@ impl Member {
         }
         self.kept.iter_mut().for_each(|kept| show(&mut kept.nonce));
         self.witness.iter_mut().for_each(|witness| show(&mut witness.tag));
-        if let State::Holding(Held { wait: Some(wait), .. }) = &mut self.state {
-            wait.tags.iter_mut().for_each(show);
+        match &mut self.state {
+            State::Holding(Held { wait: Some(wait), .. }) => wait.tags.iter_mut().for_each(show),
+            State::Looking(look) => {
+                look.held.iter_mut().for_each(|seen| show(&mut seen.tag));
+                look.own.iter_mut().for_each(|own| show(&mut own.tag));
+            }
+            _ => {}
         }
     }
 }
@@ -950,11 +1169,6 @@ impl Numbers {
         let datacenter = self.datacenter;
         (self.first..=self.last).map(move |worker| Number { datacenter, worker })
     }
-}
-
-/// Whether a number may be taken: whoever held it makes no ID of this time or later.
-fn is_free(grant: &Grant, wall_ms: i64) -> bool {
-    grant.until_ms <= wall_ms || Fault::HeldNumberTaken.is_planted()
 }
 
 fn tag_of(grant: Option<&Grant>) -> Option<u128> {
@@ -1146,6 +1360,100 @@ mod tests {
         member.end_wait();
         listing.floor_ms = LOCAL.wall_ms + 7_000;
         assert_eq!(used_after(member, listing, false), (0, 7_000));
+    }
+
+    /// A server that has just started, with the grants that it finds.
+    struct Looking {
+        member: Member,
+        listing: Listing,
+    }
+
+    impl Looking {
+        fn new(others: impl IntoIterator<Item = (u32, Grant)>) -> Looking {
+            let number = |worker| Number { datacenter: 0, worker };
+            let grants =
+                others.into_iter().map(|(worker, grant)| (number(worker), grant)).collect();
+            let mut member = outside(Some(Kept { number: number(6), nonce: 77 }));
+            member.holder.server_id = 77;
+            Looking { member, listing: Listing { grants, ..Listing::default() } }
+        }
+
+        fn renew(&mut self, until_ms: i64) {
+            for (_, grant) in &mut self.listing.grants {
+                (grant.tag, grant.until_ms) = (grant.tag + 1, until_ms);
+            }
+        }
+
+        fn list(&mut self, after_ms: u64) -> Event {
+            let local = at(after_ms);
+            assert_eq!(self.member.next(&local, || 1), Some(Request::List), "after {after_ms}");
+            self.member.answered(Answer::Listing(self.listing.clone()), &local, |_| 0)
+        }
+
+        fn chosen(&self) -> Option<u32> {
+            match &self.member.state {
+                State::Choosing(choice) => Some(choice.number.worker),
+                _ => None,
+            }
+        }
+    }
+
+    /// A grant that was renewed at the time of the first listing.
+    fn just_renewed(nonce: u128, server_id: u128) -> Grant {
+        let until_ms = LOCAL.wall_ms + i64::from(Terms::DEFAULT.ahead_ms);
+        Grant { nonce, until_ms, holder: Holder { server_id, ..Holder::default() }, ..of_other(0) }
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_of_those_that_renew_acquires_nothing() {
+        let others = || Looking::new([(900, just_renewed(1, 1)), (901, just_renewed(2, 2))]);
+        let renewal_ms = Terms::DEFAULT.renewal_ms.into();
+        let late_ms = LOCAL.wall_ms - 1_000;
+        let mut looking = others();
+        assert_eq!((looking.list(0), looking.chosen()), (Event::Quiet, None));
+        assert_eq!(looking.member.next_at_boot_ms(), Some(at(renewal_ms).boot_ms));
+        looking.renew(late_ms);
+        assert_eq!(looking.list(renewal_ms), Event::ClockAhead { against: 2, agree: 0 });
+        // What was seen once and not again does not count for ever.
+        assert_eq!((looking.list(20_000), looking.chosen()), (Event::Quiet, None));
+        assert_eq!(looking.list(20_000 + Terms::DEFAULT.discovery_ms()), Event::Quiet);
+        assert_eq!(looking.chosen(), Some(5));
+        // One that agrees outweighs one that does not.
+        let mut looking = others();
+        looking.list(0);
+        looking.renew(late_ms);
+        looking.listing.grants[0].1.until_ms = at(renewal_ms).wall_ms + 1;
+        assert_eq!((looking.list(renewal_ms), looking.chosen()), (Event::Quiet, Some(5)));
+        // An administrator says that it is right.
+        let mut looking = others();
+        looking.member.confirm_clock();
+        assert_eq!((looking.list(0), looking.chosen()), (Event::Quiet, Some(5)));
+    }
+
+    #[test]
+    fn a_number_of_its_own_is_taken_again_when_its_grant_is_over_unless_another_renews_it() {
+        let own = || Looking::new([(6, just_renewed(77, 77))]);
+        let mut looking = own();
+        let over_ms = u64::from(Terms::DEFAULT.ahead_ms + Terms::DEFAULT.clock_difference_ms);
+        for after_ms in [0, 5_000, 9_000, 14_000] {
+            assert_eq!((looking.list(after_ms), looking.chosen()), (Event::Quiet, None));
+            assert!(
+                matches!(looking.member.phase(), Phase::StillHeld { number, .. } if number.worker == 6)
+            );
+        }
+        // A write of its own last process may land late.
+        looking.listing.grants[0].1.tag += 1;
+        assert_eq!((looking.list(over_ms - 1), looking.chosen()), (Event::Quiet, None));
+        assert_eq!(looking.member.next_at_boot_ms(), Some(at(over_ms).boot_ms));
+        assert_eq!((looking.list(over_ms), looking.chosen()), (Event::Quiet, Some(6)));
+        let mut looking = own();
+        looking.list(0);
+        for (after_ms, found) in [(5_000, Event::Quiet), (10_000, Event::Copied(None))] {
+            looking.listing.grants[0].1.tag += 1;
+            assert_eq!(looking.list(after_ms), found);
+        }
+        looking.member.replace_identity(78);
+        assert_eq!((looking.list(10_000), looking.chosen()), (Event::Quiet, Some(5)));
     }
 
     #[test]
