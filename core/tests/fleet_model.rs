@@ -273,14 +273,14 @@ impl World {
         let before = process.member.right().map(|right| right.number);
         let event = process.member.answered(answer, &local, |_| choice);
         match event {
-            Event::Fenced(_) | Event::Copied(Some(_)) => {
+            Event::Fenced(_) => {
                 process.fenced = true;
                 state.robbed |= server == 0;
             }
             Event::Acquired(_) => process.fenced = false,
             _ => {}
         }
-        if let (Event::Copied(_), Some(disk)) = (event, disk) {
+        if let (Event::Copied, Some(disk)) = (event, disk) {
             state.server_ids += 1;
             process.member.replace_identity(state.server_ids);
             (disk.server_id, disk.kept) = (state.server_ids, None);
@@ -446,7 +446,8 @@ impl State {
         if process.member.right().is_some() {
             disk.reserved_ms = disk.reserved_ms.max(process.frontier * TICK_MS);
         }
-        if process.member.phase() != Phase::Outside {
+        let phase = process.member.phase();
+        if !matches!(phase, Phase::Outside | Phase::Acquiring | Phase::StillHeld { .. }) {
             *witness = process.member.to_witness(disk.reserved_ms);
         }
         Some(())

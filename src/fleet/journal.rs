@@ -101,8 +101,7 @@ impl Journal {
                     "the fleet's registry was restored to an older state; this server reports that and acquires a worker ID again".to_owned(),
                 );
             }
-            Event::Copied(number) => {
-                counts.fencings += u64::from(number.is_some());
+            Event::Copied => {
                 log(
                     PgLogLevel::WARNING,
                     "another server uses a copy of this data directory, and is the same member of the fleet; this server becomes a new member, without shards".to_owned(),
@@ -155,6 +154,15 @@ impl Journal {
         self.unreadable = unreadable;
     }
 
+    /// Ends the trouble with a clock that an administrator has accepted.
+    pub fn clock_accepted(&mut self) {
+        let is_over = |trouble: &Trouble| trouble.kind == TroubleKind::ClockAhead;
+        if let Some(trouble) = self.membership.trouble.take_if(|trouble| is_over(trouble)) {
+            log_over(&trouble);
+            self.shared.put_membership(self.membership);
+        }
+    }
+
     /// Takes note that a request was of no use.
     pub fn failed(&mut self, trouble: Trouble) {
         self.membership.counts.failures += 1;
@@ -185,7 +193,8 @@ impl Journal {
         if let Some(known @ Known { member, .. }) = known {
             self.keep(known);
             // Before it has chosen, what was left by the last run still counts.
-            if !matches!(member.phase(), Phase::Outside | Phase::Acquiring) {
+            let phase = member.phase();
+            if !matches!(phase, Phase::Outside | Phase::Acquiring | Phase::StillHeld { .. }) {
                 self.write_witness(member);
             }
         }

@@ -338,6 +338,7 @@ impl Registrar {
             && let Some((_, member)) = &mut self.fleet
         {
             member.confirm_clock();
+            self.journal.clock_accepted();
             self.clock_acceptances = clock_acceptances;
         }
     }
@@ -695,14 +696,14 @@ impl Registrar {
         });
         if matches!(
             event,
-            Event::Acquired(_) | Event::Fenced(_) | Event::Copied(_) | Event::RegistryRestored
+            Event::Acquired(_) | Event::Fenced(_) | Event::Copied | Event::RegistryRestored
         ) {
             // Nobody knows what the registry has forgotten, or who has a copy of this server.
             self.shared.tickets.drop_all();
         }
         match event {
             Event::NoFreeNumber | Event::ClockAhead { .. } => self.pause(),
-            Event::Copied(_) => self.replace_identity(),
+            Event::Copied => self.replace_identity(),
             _ => {}
         }
         self.write();

@@ -746,6 +746,7 @@ impl SharedState {
             }
             state.settings.max_lead_ms
         };
+        self.registrar.wake();
         let led = self.ordered_lead_ms() > max_lead_ms.into();
         if led {
             self.last_moment.0.store(0, Ordering::Relaxed);

@@ -38,6 +38,8 @@ fsync = off
 jit = off
 log_line_prefix = '%m [%p] '
 timezone = 'UTC'
+# A standby that connects late finds what it needs: segments are small.
+wal_keep_size = 64MB
 """
 
 # How a server comes by the library: from its start, or only where it is used, as PostgreSQL 17 and later allow.

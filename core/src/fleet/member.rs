@@ -125,9 +125,8 @@ pub enum Event {
         /// Number of grants that were renewed to a later time.
         agree: usize,
     },
-    /// Another server uses the same identity, so this one needs a new one ([`Member::replace_identity`]). Contains the number
-    /// that this server lost, if any.
-    Copied(Option<Number>),
+    /// Another server uses the same identity, so this one needs a new one ([`Member::replace_identity`]).
+    Copied,
 }
 
 /// A server in a fleet.
@@ -210,6 +209,7 @@ impl Look {
 struct Seen {
     number: Number,
     tag: u128,
+    until_ms: i64,
     /// `None` until it is renewed; then, whether it had not ended by this server's clock.
     agrees: Option<bool>,
 }
@@ -220,8 +220,10 @@ struct OwnSeen {
     number: Number,
     tag: u128,
     until_ms: i64,
-    /// Number of changes since the server started.
+    /// Number of changes since the look began.
     changes: u32,
+    /// A server with a correct clock may have set the bound.
+    ends: bool,
 }
 
 /// Number of changes that show that another process renews a grant. The first can be a late write of this server's last process,
@@ -342,10 +344,14 @@ impl Member {
         }
     }
 
-    /// Gives this server a new identity. It keeps its number, if it has one.
+    /// Gives this server a new identity.
     pub fn replace_identity(&mut self, server_id: u128) {
         self.holder.server_id = server_id;
         self.kept = None;
+        self.look_anew();
+    }
+
+    fn look_anew(&mut self) {
         if let State::Looking(_) = self.state {
             self.state = State::Outside;
         }
@@ -408,6 +414,7 @@ impl Member {
     /// Takes note that the registry is another one than before: it may have forgotten what was granted, here and to others.
     pub fn doubt_registry(&mut self) {
         self.founds_until_boot_ms = None;
+        self.look_anew();
         if let State::Holding(held) = &mut self.state {
             held.doubt = Doubt::Restored { found: Some(held.grant.clone()), told: false };
         }
@@ -676,6 +683,11 @@ impl Member {
         }
     }
 
+    /// Whether it asks for its first number as the server that made the fleet.
+    fn founds(&self, local: &Local) -> bool {
+        self.founds_until_boot_ms.is_some_and(|until| local.boot_ms < until)
+    }
+
     fn acquire(&self, choice: &Choice, local: &Local, nonce: u128, tag: u128) -> (Request, Asked) {
         let old_until_ms = choice.found.as_ref().map_or(i64::MIN, |grant| grant.until_ms);
         let (kind, first_ms) = if choice.continues {
@@ -690,9 +702,7 @@ impl Member {
             (Some(found), Some(witness)) if choice.continues => {
                 self.watches_since_ms(found.watches_since_ms, witness.asked_boot_ms, local)
             }
-            _ if self.founds_until_boot_ms.is_some_and(|until| local.boot_ms < until) => {
-                Some(Grant::FOUNDER_MS)
-            }
+            _ if self.founds(local) => Some(Grant::FOUNDER_MS),
             _ => grant.watches_since_ms,
         };
         let predecessor = tag_of(choice.found.as_ref());
@@ -743,12 +753,13 @@ impl Member {
         if !continues {
             let look = self.looked(&grants, local);
             if look.own.is_some_and(|own| own.changes >= CHANGES_OF_ANOTHER) {
-                return Event::Copied(None);
+                return Event::Copied;
             }
             self.state = State::Outside;
-            if !self.clock_is_confirmed {
+            let is_long = local.boot_ms >= look.ends_boot_ms;
+            if !self.clock_is_confirmed && !self.founds(local) {
                 let (agree, against) = look.votes();
-                if local.boot_ms < look.ends_boot_ms && agree + against < look.held.len() {
+                if !is_long && agree + against < look.held.len() {
                     self.state = State::Looking(look);
                     return Event::Quiet;
                 }
@@ -757,8 +768,9 @@ impl Member {
                 }
                 self.clock_is_confirmed = true;
             }
-            if look.own.is_some() {
-                self.state = State::Looking(Look { held: Vec::new(), ends_boot_ms: 0, ..look });
+            // One that does not end, because a wrong clock has set its bound, is taken again if nobody renews it.
+            if look.own.is_some_and(|own| own.ends || !is_long || own.changes > 0) {
+                self.state = State::Looking(look);
                 return Event::Quiet;
             }
         }
@@ -779,10 +791,19 @@ impl Member {
 
     /// The grants seen so far, updated by a listing.
     fn looked(&self, grants: &[(Number, Grant)], local: &Local) -> Look {
+        // After silence for longer than any other server allows, or if the registry went back, it begins anew.
+        let went_back = |seen: &Seen| {
+            let found = grants.iter().find(|(number, _)| *number == seen.number);
+            found.is_none_or(|(_, grant)| grant.until_ms < seen.until_ms)
+        };
         let before = match &self.state {
-            State::Looking(look) => Some(look),
+            State::Looking(look) => Some(look).filter(|look| {
+                let latest_boot_ms = look.again_boot_ms.saturating_add(self.terms.discovery_ms());
+                local.boot_ms <= latest_boot_ms && !look.held.iter().any(went_back)
+            }),
             _ => None,
         };
+        let is_only = self.numbers.first == self.numbers.last;
         let is_others = |(_, grant): &&(Number, Grant)| {
             grant.state == GrantState::Held
                 && !grant.is_unreadable()
@@ -793,19 +814,21 @@ impl Member {
         let own = held.clone().find(|(_, grant)| {
             (self.is_own(grant) || self.has_same_id(grant))
                 && !self.terms.is_over(grant, local.wall_ms)
-                && self.is_believable(grant, local)
+                && (is_only || self.is_believable(grant, local))
         });
         let own = own.map(|(number, grant)| {
             let last = before.and_then(|look| look.own).filter(|last| last.number == *number);
             let changes = last.map_or(0, |last| last.changes + u32::from(last.tag != grant.tag));
-            OwnSeen { number: *number, tag: grant.tag, until_ms: grant.until_ms, changes }
+            let ends = self.is_believable(grant, local);
+            OwnSeen { number: *number, tag: grant.tag, until_ms: grant.until_ms, changes, ends }
         });
         let seen = |(number, grant): &(Number, Grant)| {
-            let (number, tag) = (*number, grant.tag);
-            let Some(before) = before else { return Seen { number, tag, agrees: None } };
-            match before.held.iter().find(|last| last.number == number) {
+            let Grant { tag, until_ms, .. } = *grant;
+            let first = Seen { number: *number, tag, until_ms, agrees: None };
+            let Some(before) = before else { return first };
+            match before.held.iter().find(|last| last.number == *number) {
                 Some(last) if last.tag == tag => *last,
-                _ => Seen { number, tag, agrees: Some(!self.terms.is_over(grant, local.wall_ms)) },
+                _ => Seen { agrees: Some(!self.terms.is_over(grant, local.wall_ms)), ..first },
             }
         };
         // The next listing follows after a renewal interval, or earlier when the look or the own grant ends.
@@ -1016,19 +1039,17 @@ impl Member {
             let write = write.clone();
             return self.written(&write, local);
         }
-        // A copy of the disk acquired the number while this server was paused, or a copy with its memory renewed it. A restored
+        // A copy of the running machine has renewed the grant, or this one is back at an earlier state of its memory. A restored
         // registry has an earlier bound.
-        let is_of_copy = self.open.len() < OPEN_WRITES
-            && held.grant.holder.server_id != 0
+        let is_of_memory = self.open.len() < OPEN_WRITES
             && found.as_ref().is_some_and(|found| {
-                found.holder.server_id == held.grant.holder.server_id
-                    && found.state == GrantState::Held
+                found.nonce == held.grant.nonce
                     && found.tag != held.grant.tag
                     && found.until_ms > held.grant.until_ms
             });
         match found {
             Some(grant)
-                if is_of_copy
+                if is_of_memory
                     || grant.nonce != held.grant.nonce
                     || grant.state == GrantState::Released =>
             {
@@ -1043,7 +1064,9 @@ impl Member {
                 self.state = if early { State::Telling { leaves: false } } else { State::Outside };
                 self.open.clear();
                 self.witness = None;
-                if is_of_copy { Event::Copied(Some(number)) } else { Event::Fenced(number) }
+                // It takes the number again, unless another server renews it.
+                self.kept = is_of_memory.then_some(Kept { number, nonce: grant.nonce });
+                Event::Fenced(number)
             }
             found => {
                 held.doubt = Doubt::Restored { found, told: false };
@@ -1406,9 +1429,12 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_ahead_of_those_that_renew_acquires_nothing() {
-        let others = || Looking::new([(900, just_renewed(1, 1)), (901, just_renewed(2, 2))]);
+        let late_ms = LOCAL.wall_ms - 10_000;
+        let others = || {
+            let late = |nonce| Grant { until_ms: late_ms - 1_000, ..just_renewed(nonce, nonce) };
+            Looking::new([(900, late(1)), (901, late(2))])
+        };
         let renewal_ms = Terms::DEFAULT.renewal_ms.into();
-        let late_ms = LOCAL.wall_ms - 1_000;
         let mut looking = others();
         assert_eq!((looking.list(0), looking.chosen()), (Event::Quiet, None));
         assert_eq!(looking.member.next_at_boot_ms(), Some(at(renewal_ms).boot_ms));
@@ -1448,12 +1474,84 @@ mod tests {
         assert_eq!((looking.list(over_ms), looking.chosen()), (Event::Quiet, Some(6)));
         let mut looking = own();
         looking.list(0);
-        for (after_ms, found) in [(5_000, Event::Quiet), (10_000, Event::Copied(None))] {
+        for (after_ms, found) in [(5_000, Event::Quiet), (10_000, Event::Copied)] {
             looking.listing.grants[0].1.tag += 1;
             assert_eq!(looking.list(after_ms), found);
         }
         looking.member.replace_identity(78);
         assert_eq!((looking.list(10_000), looking.chosen()), (Event::Quiet, Some(5)));
+    }
+
+    #[test]
+    fn a_grant_of_its_identity_is_its_own_whichever_acquisition_it_is_of() {
+        let mut looking = Looking::new([(6, just_renewed(1, 77))]);
+        looking.list(0);
+        assert!(matches!(looking.member.phase(), Phase::StillHeld { .. }));
+        for (after_ms, found) in [(5_000, Event::Quiet), (10_000, Event::Copied)] {
+            looking.renew(at(after_ms).wall_ms + 30_000);
+            assert_eq!(looking.list(after_ms), found);
+        }
+    }
+
+    #[test]
+    fn an_earlier_value_of_its_own_is_a_restored_registry_and_a_later_one_is_looked_at() {
+        let (member, listing) = acquired(outside(None), of_other(0), &LOCAL);
+        let (number, own) = listing.grants[0].clone();
+        for (by_ms, nonce, expected) in [
+            (-1, own.nonce, Event::RegistryRestored),
+            (0, own.nonce, Event::RegistryRestored),
+            (1, own.nonce, Event::Fenced(number)),
+            (-1, 901, Event::Fenced(number)),
+            (1, 901, Event::Fenced(number)),
+        ] {
+            let (mut member, mut listing) = (member.clone(), listing.clone());
+            let found = &mut listing.grants[0].1;
+            (found.tag, found.until_ms, found.nonce) = (555, found.until_ms + by_ms, nonce);
+            assert_eq!(listed(&mut member, &listing), expected, "{by_ms} {nonce}");
+            // What another server has acquired before its bound, the registry has forgotten.
+            let tells = matches!(member.next(&LOCAL, || 9), Some(Request::RaiseFloor { .. }));
+            assert_eq!(tells, by_ms < 1 || nonce == 901, "{by_ms} {nonce}");
+        }
+    }
+
+    #[test]
+    fn a_registry_that_goes_back_is_neither_a_copy_nor_a_wrong_clock() {
+        let mut looking = Looking::new([(6, just_renewed(77, 77)), (900, just_renewed(1, 1))]);
+        let last = looking.listing.clone();
+        looking.list(0);
+        looking.renew(LOCAL.wall_ms - 1_000);
+        assert_eq!(looking.list(5_000), Event::Quiet);
+        looking.listing = last;
+        assert_eq!(looking.list(10_000), Event::Quiet);
+        // Nor is one that was silent for long.
+        let mut looking = Looking::new([(900, just_renewed(1, 1))]);
+        looking.list(0);
+        looking.renew(at(2_000).wall_ms + 30_000);
+        assert_eq!((looking.list(60_000), looking.chosen()), (Event::Quiet, None));
+    }
+
+    #[test]
+    fn who_made_the_fleet_compares_its_clock_with_nobody() {
+        let mut looking = Looking::new([(900, just_renewed(1, 1))]);
+        looking.member.kept = None;
+        looking.member.found_fleet(LOCAL.boot_ms);
+        assert_eq!((looking.list(2_100), looking.chosen()), (Event::Quiet, Some(5)));
+    }
+
+    #[test]
+    fn its_only_number_with_a_bound_of_a_wrong_clock_is_taken_unless_another_renews_it() {
+        for renews in [false, true] {
+            let mut looking = Looking::new([(6, just_renewed(77, 77))]);
+            looking.member.numbers.first = 6;
+            looking.renew(LOCAL.wall_ms + 90_000);
+            looking.list(0);
+            if renews {
+                looking.renew(LOCAL.wall_ms + 95_000);
+            }
+            assert_eq!((looking.list(5_000), looking.chosen()), (Event::Quiet, None));
+            looking.list(if renews { 10_000 } else { Terms::DEFAULT.discovery_ms() });
+            assert_eq!(looking.chosen(), (!renews).then_some(6));
+        }
     }
 
     #[test]
