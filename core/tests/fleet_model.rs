@@ -1152,6 +1152,9 @@ mod stories {
             actions.extend([Action::Tick, ask(1)]);
         }
         actions.extend([Action::Resume(0), ask(0)]);
+        for _ in 0..4 {
+            actions.extend([Action::Tick, ask(1), ask(0)]);
+        }
         let state = play(&world, actions);
         let (number_of_copy, grant) = member(&state, 1).grant().expect("it has that number");
         assert_eq!((number_of_copy, grant.holder.server_id), (number(0), 1));

@@ -348,10 +348,10 @@ impl Member {
     pub fn replace_identity(&mut self, server_id: u128) {
         self.holder.server_id = server_id;
         self.kept = None;
-        self.look_anew();
+        self.restart_look();
     }
 
-    fn look_anew(&mut self) {
+    fn restart_look(&mut self) {
         if let State::Looking(_) = self.state {
             self.state = State::Outside;
         }
@@ -414,7 +414,7 @@ impl Member {
     /// Takes note that the registry is another one than before: it may have forgotten what was granted, here and to others.
     pub fn doubt_registry(&mut self) {
         self.founds_until_boot_ms = None;
-        self.look_anew();
+        self.restart_look();
         if let State::Holding(held) = &mut self.state {
             held.doubt = Doubt::Restored { found: Some(held.grant.clone()), told: false };
         }
@@ -791,7 +791,7 @@ impl Member {
 
     /// The grants seen so far, updated by a listing.
     fn looked(&self, grants: &[(Number, Grant)], local: &Local) -> Look {
-        // After silence for longer than any other server allows, or if the registry went back, it begins anew.
+        // The look starts again after a long silence, or if the registry went back.
         let went_back = |seen: &Seen| {
             let found = grants.iter().find(|(number, _)| *number == seen.number);
             found.is_none_or(|(_, grant)| grant.until_ms < seen.until_ms)
