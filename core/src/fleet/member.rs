@@ -785,6 +785,8 @@ impl Member {
             }
         };
         let found = found.cloned();
+        // What it writes now, the others judge by.
+        self.clock_is_confirmed = true;
         self.state = State::Choosing(Choice { number, found, floor_ms, continues });
         Event::Quiet
     }
@@ -1536,6 +1538,11 @@ mod tests {
         looking.member.kept = None;
         looking.member.found_fleet(LOCAL.boot_ms);
         assert_eq!((looking.list(2_100), looking.chosen()), (Event::Quiet, Some(5)));
+        // Nor later, when its number was released and another clock is behind.
+        looking.member.state = State::Outside;
+        looking.listing.grants[0].1.until_ms = 0;
+        looking.list(20_000);
+        assert_eq!(looking.chosen(), Some(5));
     }
 
     #[test]
