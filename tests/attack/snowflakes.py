@@ -66,6 +66,20 @@ class Snowflakes(Explorer):
         with suppress(Refused):
             call(session)
 
+    @use("causal order")
+    def observe_within_a_tick(self, which: int) -> None:
+        """While the clocks stand still, a session that holds a block goes above what another session observes."""
+        node = self.world.session(which).node
+        with self.world.passing(node) as session, self.world.passing(node) as other, suppress(Refused):
+            session.run("BEGIN")
+            with self.world.wall.standing_still():
+                session.generate("SELECT snowflake_next() FROM generate_series(1, 20)")
+                observed = other.value("SELECT snowflake_make(clock_timestamp() + interval '1 ms', 0, 0, 0)")
+                other.run("SELECT snowflake_advance(%s)", observed)
+                [(own,)] = session.generate()
+            if own <= observed:
+                raise Finding("causal order", f"{session} was given {own}, after {other} observed {observed}")
+
     @use("strict order")
     def generate_in_turn(self, which: int, other: int) -> None:
         """While `id_gen.max_block_size` is 1, what is generated later is larger, in whichever session."""
