@@ -156,8 +156,8 @@ impl Journal {
 
     /// Ends the trouble with a clock that an administrator has accepted.
     pub fn clock_accepted(&mut self) {
-        let is_over = |trouble: &Trouble| trouble.kind == TroubleKind::ClockAhead;
-        if let Some(trouble) = self.membership.trouble.take_if(|trouble| is_over(trouble)) {
+        let trouble = &mut self.membership.trouble;
+        if let Some(trouble) = trouble.take_if(|it| it.kind == TroubleKind::ClockAhead) {
             log_over(&trouble);
             self.shared.put_membership(self.membership);
         }

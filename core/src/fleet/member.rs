@@ -714,7 +714,7 @@ impl Member {
     /// where only one number is allowed. The registry does not know of them, so whoever takes the number next learns it
     /// from the bound.
     fn made_until_ms(&self, local: &Local) -> Option<i64> {
-        (self.numbers.first == self.numbers.last).then(|| self.reserved_ms(local))
+        self.numbers.is_one().then(|| self.reserved_ms(local))
     }
 
     /// Where the IDs of an acquisition start.
@@ -805,7 +805,6 @@ impl Member {
             }),
             _ => None,
         };
-        let is_only = self.numbers.first == self.numbers.last;
         let is_others = |(_, grant): &&(Number, Grant)| {
             grant.state == GrantState::Held
                 && !grant.is_unreadable()
@@ -816,7 +815,7 @@ impl Member {
         let own = held.clone().find(|(_, grant)| {
             (self.is_own(grant) || self.has_same_id(grant))
                 && !self.terms.is_over(grant, local.wall_ms)
-                && (is_only || self.is_believable(grant, local))
+                && (self.numbers.is_one() || self.is_believable(grant, local))
         });
         let own = own.map(|(number, grant)| {
             let last = before.and_then(|look| look.own).filter(|last| last.number == *number);
@@ -897,7 +896,7 @@ impl Member {
         self.is_own(grant)
             && is_nobodys
             && self.numbers.contain(number)
-            && (self.numbers.first == self.numbers.last || is_believable)
+            && (self.numbers.is_one() || is_believable)
     }
 
     /// Whether a server with a right clock may have set its bound.
@@ -1172,6 +1171,11 @@ impl Numbers {
         number.datacenter == self.datacenter
             && (self.first..=self.last).contains(&number.worker)
             && !self.may_be_of_others(number)
+    }
+
+    /// Whether the range is a single number.
+    pub const fn is_one(&self) -> bool {
+        self.first == self.last
     }
 
     /// Whether one of [`Numbers::originals`] may generate its IDs.
