@@ -70,7 +70,8 @@ run_script() {
     local log began=$SECONDS status=0
     log=$(log_of "$1")
     step "$1"
-    { time "${@:2}" 2>&1 | tee "$log"; } 2>"$log.used" || status=$?
+    # In a subshell: what ends meanwhile beside it does not count.
+    (time "${@:2}" 2>&1 | tee "$log") 2>"$log.used" || status=$?
     summarize "$1" "$status" $((SECONDS - began)) "${*:2}"
 }
 

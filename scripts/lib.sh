@@ -207,7 +207,7 @@ need_venv() {
 }
 
 # in_venv ARGUMENT...: runs Python as the tests expect it.
-in_venv() { env ID_GEN_CACHE="$CACHE" PYTHONPATH="$ROOT/tests" PYTHONDONTWRITEBYTECODE=1 "$VENV/bin/python" "$@"; }
+in_venv() { env ID_GEN_CACHE="$CACHE" PYTHONPATH="$ROOT/tests" "$VENV/bin/python" "$@"; }
 
 # need_mode: MODE says how a server comes by the library: from its start, or only where it is used, which PostgreSQL 17
 # and later allow.

@@ -1,7 +1,7 @@
 //! Who a server is within its IDs: its worker and datacenter number, where it has them from, and
 //! until when they are its own.
 
-use crate::fleet::{Number, Right};
+use crate::fleet::{ActiveGrant, Number};
 use crate::layout::{Layout, RangeError};
 use crate::planted::Fault;
 
@@ -55,8 +55,8 @@ impl Identity {
         Identity { source: IdentitySource::Registry, ..Identity::NONE };
 
     /// A server whose number comes from a fleet's registry.
-    pub const fn granted(right: &Right) -> Identity {
-        let Right { number: Number { datacenter, worker }, first_ms, until_ms, .. } = *right;
+    pub const fn granted(grant: &ActiveGrant) -> Identity {
+        let ActiveGrant { number: Number { datacenter, worker }, first_ms, until_ms, .. } = *grant;
         Identity {
             worker: Some(worker),
             datacenter,

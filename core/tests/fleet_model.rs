@@ -9,7 +9,9 @@
 use std::fmt::Debug;
 
 use id_gen_core::fleet::grant::{Grant, GrantState, Holder, Number, Terms};
-use id_gen_core::fleet::member::{Event, Kept, Local, Member, Numbers, Phase, Witness};
+use id_gen_core::fleet::member::{
+    Event, LocalInputs, Member, Numbers, Phase, StoredNumber, Witness,
+};
 use id_gen_core::fleet::registry::{Answer, Listing, Registry, Request, ask};
 use id_gen_core::presets;
 use stateright::{Checker, Chooser, Expectation, HasDiscoveries, Model, Property, UniformChooser};
@@ -74,7 +76,7 @@ impl Registry for Double {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Disk {
     server_id: u128,
-    kept: Option<Kept>,
+    kept: Option<StoredNumber>,
     reserved_ms: i64,
 }
 
@@ -270,7 +272,7 @@ impl World {
         let local = state.local(server)?;
         let Server { disk, process, .. } = &mut state.servers[server];
         let process = process.as_mut()?;
-        let before = process.member.right().map(|right| right.number);
+        let before = process.member.active_grant().map(|grant| grant.number);
         let event = process.member.answered(answer, &local, |_| choice);
         match event {
             Event::Fenced(_) => {
@@ -288,12 +290,12 @@ impl World {
         if !self.waits {
             process.member.end_wait();
         }
-        if let Some(right) = process.member.right() {
-            if before != Some(right.number) {
-                process.acknowledged_ms = right.until_ms;
+        if let Some(grant) = process.member.active_grant() {
+            if before != Some(grant.number) {
+                process.acknowledged_ms = grant.until_ms;
             }
-            process.acknowledged_ms = process.acknowledged_ms.max(right.until_ms);
-            process.frontier = process.frontier.max(right.first_ms.div_euclid(TICK_MS));
+            process.acknowledged_ms = process.acknowledged_ms.max(grant.until_ms);
+            process.frontier = process.frontier.max(grant.first_ms.div_euclid(TICK_MS));
         }
         state.persist(server);
         state.end_if_left(server);
@@ -349,7 +351,7 @@ impl World {
     fn make(&self, state: &mut State, server: usize, only_target: bool) -> Option<()> {
         let local = state.local(server)?;
         let process = state.servers[server].process.as_mut()?;
-        let right = process.member.right()?;
+        let grant = process.member.active_grant()?;
         if process.paused {
             return None;
         }
@@ -359,14 +361,14 @@ impl World {
             return None;
         }
         let time_ms = tick * TICK_MS;
-        if time_ms >= right.until_ms || time_ms > local.wall_ms + i64::from(self.terms.max_lead_ms)
+        if time_ms >= grant.until_ms || time_ms > local.wall_ms + i64::from(self.terms.max_lead_ms)
         {
             return None;
         }
         state.beyond |= time_ms >= process.acknowledged_ms;
         state.after_fence |= process.fenced;
         process.frontier = tick + 1;
-        if right.number == number(0) && tick == state.target {
+        if grant.number == number(0) && tick == state.target {
             state.twice |= state.made && time_ms >= state.clone_limit_ms;
             state.made = true;
         }
@@ -422,11 +424,11 @@ impl State {
         self.servers[server].process.as_ref().map(|process| process.member.phase())
     }
 
-    fn local(&self, server: usize) -> Option<Local> {
+    fn local(&self, server: usize) -> Option<LocalInputs> {
         let (boot_ms, server) = (self.boot_ms(), &self.servers[server]);
         let disk = server.disk?;
         let process = server.process.as_ref()?;
-        Some(Local {
+        Some(LocalInputs {
             wall_ms: (self.now + server.ahead) * TICK_MS,
             boot_ms,
             frontier_ms: process.frontier * TICK_MS,
@@ -442,8 +444,8 @@ impl State {
             return Some(());
         };
         // A number that was lost stays there: it says only which is taken first.
-        disk.kept = process.member.to_keep().or(disk.kept);
-        if process.member.right().is_some() {
+        disk.kept = process.member.to_store().or(disk.kept);
+        if process.member.active_grant().is_some() {
             disk.reserved_ms = disk.reserved_ms.max(process.frontier * TICK_MS);
         }
         let phase = process.member.phase();
@@ -1115,8 +1117,8 @@ mod stories {
         for action in actions {
             state = world.next_state(&state, action).unwrap();
         }
-        let right = member(&state, 0).right().expect("its wait is over");
-        assert_eq!(right.first_ms, 3_000 + world.terms.forgotten_ms());
+        let grant = member(&state, 0).active_grant().expect("its wait is over");
+        assert_eq!(grant.first_ms, 3_000 + world.terms.forgotten_ms());
     }
 
     /// A block-level copy that starts while its original holds a number.

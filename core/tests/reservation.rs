@@ -4,7 +4,7 @@
 use id_gen_core::allocator::{Allocator, RESERVE_AHEAD_MS};
 use id_gen_core::clock::ClockReading;
 use id_gen_core::directory::{Directory, Origin};
-use id_gen_core::fleet::{Number, Right};
+use id_gen_core::fleet::{ActiveGrant, Number};
 use id_gen_core::frontier::{ClaimSize, SequenceStart};
 use id_gen_core::identity::Identity;
 use id_gen_core::kept_file::{Damage, Flaw, Place};
@@ -1000,7 +1000,8 @@ fn a_granted_number_starts_where_its_former_holder_ended() {
     allocator.extend(&layout, record().until_ms + 1_000);
     let number = Number { datacenter: 0, worker: 3 };
     let (first_ms, until_ms) = (record().until_ms + 7_000, record().until_ms + 40_000);
-    let identity = Identity::granted(&Right { number, first_ms, others_ms: first_ms, until_ms });
+    let identity =
+        Identity::granted(&ActiveGrant { number, first_ms, others_ms: first_ms, until_ms });
     allocator.change_node(&layout, &identity);
     assert_eq!(allocator.frontier_ms(&layout), first_ms);
     assert!(allocator.reserved_end() < allocator.frontier().position(), "nothing is reserved");

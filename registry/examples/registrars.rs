@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::{Event, Numbers, Phase};
 use id_gen_core::fleet::store::Keys;
-use id_gen_core::fleet::{Local, Member, Meta, Terms, ask};
+use id_gen_core::fleet::{LocalInputs, Member, Meta, Terms, ask};
 use id_gen_core::layout::{Field, Layout};
 use id_gen_registry::etcd::{Etcd, EtcdOptions};
 use serde_json::json;
@@ -140,9 +140,9 @@ impl Bench {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn local(&self) -> Local {
+    fn local(&self) -> LocalInputs {
         let wall_ms = unix().as_millis() as i64;
-        Local { wall_ms, boot_ms: self.now_ms(), frontier_ms: wall_ms, reserved_ms: i64::MIN }
+        LocalInputs { wall_ms, boot_ms: self.now_ms(), frontier_ms: wall_ms, reserved_ms: i64::MIN }
     }
 
     /// Asks for whoever is due, until the time is over.
@@ -178,7 +178,7 @@ impl Bench {
     /// One request for a member that is due; returns when the next one is.
     fn step(&self, keys: &mut Keys<Etcd>, registrar: &mut Registrar, due_ms: u64) -> u64 {
         let Registrar { member, due_ms: since_ms } = registrar;
-        let had_none = member.right().is_none();
+        let had_none = member.active_grant().is_none();
         let Some(request) = member.next(&self.local(), || self.random()) else {
             return member.next_at_boot_ms().unwrap_or(u64::MAX);
         };
@@ -189,7 +189,7 @@ impl Bench {
         let event = answer.map(|answer| {
             member.answered(answer, &local, |count| self.random() as usize % count.max(1))
         });
-        if had_none && member.right().is_some() {
+        if had_none && member.active_grant().is_some() {
             self.holds_one_more();
         }
         if member.phase() == Phase::Holding {
@@ -231,7 +231,8 @@ impl Bench {
             let took = found.renewals.get((last as f64 * share).round() as usize);
             took.map(|took| took.as_secs_f64() * 1e3)
         };
-        let holding = self.members.iter().filter(|it| locked(it).member.right().is_some()).count();
+        let holding =
+            self.members.iter().filter(|it| locked(it).member.active_grant().is_some()).count();
         println!(
             "{}",
             json!({

@@ -16,8 +16,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use id_gen_core::directory::Origin;
-use id_gen_core::fleet::member::{Kept, Witness};
-use id_gen_core::fleet::text::{self, KeptFor, KeptRegistry};
+use id_gen_core::fleet::member::{StoredNumber, Witness};
+use id_gen_core::fleet::text::{self, KeptRegistry, StoredNumberScope};
 use id_gen_core::startup::UNKNOWN_BOOT;
 
 use crate::durable::file::{self, DATA_DIRECTORY};
@@ -34,15 +34,15 @@ const MEMORY: &str = "/dev/shm";
 const WITNESS_BYTES: usize = 1024;
 
 /// Who this server is in a fleet, and the number that it kept, as far as it has kept them.
-pub fn kept(fleet: u128) -> Option<(Option<u128>, Option<Kept>)> {
+pub fn kept(fleet: u128) -> Option<(Option<u128>, Option<StoredNumber>)> {
     let (text, origin) = read()?;
-    text::decode_kept(&text, KeptFor { fleet, origin })
+    text::decode_kept(&text, StoredNumberScope { fleet, origin })
 }
 
 /// The registry of the fleet that this server belongs to, if that is another fleet, in another registry.
 pub fn other_registry(fleet: u128, registry: &str) -> Option<String> {
     let (text, origin) = read()?;
-    text::other_registry(&text, KeptFor { fleet, origin }, registry)
+    text::other_registry(&text, StoredNumberScope { fleet, origin }, registry)
 }
 
 /// The registry of the fleet that this server belongs to, and the latest position that it has seen of that.
@@ -68,13 +68,14 @@ pub fn exists() -> bool {
 /// If the file can't be written.
 pub fn keep(
     server_id: u128,
-    kept: Option<&Kept>,
+    kept: Option<&StoredNumber>,
     registry: Option<KeptRegistry<'_>>,
     fleet: u128,
 ) -> Result<(), Error> {
     let written = file::make_directory().and_then(|()| {
         place::replace(TEMPORARY, NUMBER_FILE, |origin| {
-            text::encode_kept(server_id, kept, registry, KeptFor { fleet, origin }).into_bytes()
+            text::encode_kept(server_id, kept, registry, StoredNumberScope { fleet, origin })
+                .into_bytes()
         })
     });
     written.map_err(|error| Reason::NumberUnwritten((&error).into()).into())

@@ -266,7 +266,7 @@ pub fn end_wait() -> Result<Option<i64>, Error> {
 }
 
 fn first_ms(state: &State) -> Option<i64> {
-    Some(state.membership.right?.first_ms)
+    Some(state.membership.active_grant?.first_ms)
 }
 
 /// Asks for a shard for this server.

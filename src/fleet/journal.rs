@@ -3,7 +3,7 @@
 //! **Order.** First the disk, then the memory of the boot, then what claims rely on.
 
 use id_gen_core::fleet::grant::Holder;
-use id_gen_core::fleet::member::{Event, Kept, Member, Numbers, Phase, Witness};
+use id_gen_core::fleet::member::{Event, Member, Numbers, Phase, StoredNumber, Witness};
 use id_gen_core::fleet::store::Weakness;
 use id_gen_core::fleet::text::KeptRegistry;
 use id_gen_core::fleet::{Listing, Number};
@@ -41,7 +41,7 @@ struct OnDisk {
     registry: Option<String>,
     /// The timeline of a registry on PostgreSQL. The revision of etcd, which changes all the time, is written along.
     timeline: Option<i64>,
-    number: Option<Kept>,
+    number: Option<StoredNumber>,
 }
 
 /// What the registrar knows of this server in its fleet.
@@ -208,9 +208,9 @@ impl Journal {
             self.membership.requested = None;
         }
         self.membership.phase = member.map(Member::phase);
-        let right = member.and_then(Member::right);
-        self.membership.right = match right {
-            Some(right) if self.has_no_declared_shards() => Some(right),
+        let grant = member.and_then(Member::active_grant);
+        self.membership.active_grant = match grant {
+            Some(grant) if self.has_no_declared_shards() => Some(grant),
             _ => None,
         };
         let trouble = self.membership.trouble.or(self.not_kept).or(self.declared);
@@ -252,7 +252,7 @@ impl Journal {
 
     /// Takes its number from this server, which stops or is to have another.
     pub fn revoke(&mut self) {
-        self.membership.right = None;
+        self.membership.active_grant = None;
         self.membership.phase = Some(Phase::Leaving);
         self.shared.put_membership(self.membership);
     }
@@ -261,7 +261,7 @@ impl Journal {
         let server_id = member.server_id();
         let is_same = |before: &&OnDisk| (before.fleet, before.server_id) == (fleet, server_id);
         let before = self.kept.as_ref().filter(is_same);
-        let number = member.to_keep().or_else(|| before?.number);
+        let number = member.to_store().or_else(|| before?.number);
         let timeline = registry.filter(|it| it.name.starts_with("postgresql "));
         let wanted = OnDisk {
             fleet,

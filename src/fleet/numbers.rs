@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::Numbers;
 use id_gen_core::fleet::shard::Member;
-use id_gen_core::fleet::{Number, Right};
+use id_gen_core::fleet::{ActiveGrant, Number};
 use id_gen_core::identity::Identity;
 use id_gen_core::layout::{Field, Layout};
 use id_gen_core::originals::Originals;
@@ -113,9 +113,9 @@ fn host_name() -> String {
 /// This server as a member of its fleet that asks for shards: its number, the nonce of its acquisition, the bound that was
 /// acknowledged last, and who it is. `None` if it has no number.
 pub fn own_member(membership: &Membership) -> Option<Member> {
-    let (right, nonce) = (membership.right?, membership.nonce?);
-    let until_ms = membership.acknowledged.map_or(right.until_ms, |(_, until_ms)| until_ms);
-    let Right { number, first_ms, .. } = right;
+    let (grant, nonce) = (membership.active_grant?, membership.nonce?);
+    let until_ms = membership.acknowledged.map_or(grant.until_ms, |(_, until_ms)| until_ms);
+    let ActiveGrant { number, first_ms, .. } = grant;
     let holder = holder(membership.server_id);
     Some(Member { number, nonce, until_ms, first_ms, holder })
 }

@@ -17,7 +17,7 @@ use id_gen_core::fleet::shard::{self, Had};
 use id_gen_core::fleet::store::{KeysError, StoreError, StoreErrorKind};
 use id_gen_core::fleet::text::KeptRegistry;
 use id_gen_core::fleet::wire::{self, Seen, Served};
-use id_gen_core::fleet::{self, Local, Member, Meta, Number, Request, Terms};
+use id_gen_core::fleet::{self, LocalInputs, Member, Meta, Number, Request, Terms};
 use id_gen_core::planted::Fault;
 use id_gen_core::startup::StoredRecord;
 use id_gen_core::ticket;
@@ -886,11 +886,11 @@ impl Registrar {
         }
     }
 
-    fn local(&self) -> Local {
+    fn local(&self) -> LocalInputs {
         let wall_ms = self.shared.lock().trusted_ms(self.trusted_clocks);
         let (frontier_ms, reserved_ms) =
             self.shared.allocated_ms().unwrap_or((wall_ms, self.reserved_ms));
-        Local { wall_ms, boot_ms: boot_ms(), frontier_ms, reserved_ms }
+        LocalInputs { wall_ms, boot_ms: boot_ms(), frontier_ms, reserved_ms }
     }
 }
 

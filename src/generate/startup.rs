@@ -298,7 +298,7 @@ struct OwnNumber {
 
 impl OwnNumber {
     fn of(state: &State) -> OwnNumber {
-        let others_ms = state.membership.right.map_or(i64::MIN, |right| right.others_ms);
+        let others_ms = state.membership.active_grant.map_or(i64::MIN, |grant| grant.others_ms);
         OwnNumber { identity: state.identity, others_ms }
     }
 

@@ -509,21 +509,21 @@ fn fleet(on: &CheckedServer) -> CheckResult {
     }
     let allocator = on.outlook.as_ref().ok().map(|outlook| outlook.allocator);
     let frontier_ms = allocator.map_or(i64::MIN, |allocator| allocator.frontier_ms(&on.layout));
-    let (Membership { right, trouble, weakness, counts, .. }, not_begun) = {
+    let (Membership { active_grant, trouble, weakness, counts, .. }, not_begun) = {
         let state = on.shared.lock();
         let not_begun = allocator.and_then(|allocator| state.not_begun_of(&on.layout, &allocator));
         (state.membership, not_begun)
     };
     // An ID needs a grant for its own time, which may be ahead of the clock.
-    let left_ms = right
-        .map(|right| right.until_ms.saturating_sub(on.now_ms.max(right.first_ms).max(frontier_ms)));
+    let left_ms = active_grant
+        .map(|grant| grant.until_ms.saturating_sub(on.now_ms.max(grant.first_ms).max(frontier_ms)));
     let generates = left_ms.is_some_and(|left_ms| left_ms > 0);
     let left = match left_ms {
         None => "no worker ID".to_owned(),
         Some(left_ms) if generates => {
             format!("the grant is valid for {}", format_duration(left_ms.unsigned_abs()))
         }
-        Some(_) if right.is_some_and(|right| right.until_ms > on.now_ms) => {
+        Some(_) if active_grant.is_some_and(|grant| grant.until_ms > on.now_ms) => {
             "the grant ends before the time of the next ID".to_owned()
         }
         Some(_) => "the grant has expired".to_owned(),
@@ -533,9 +533,9 @@ fn fleet(on: &CheckedServer) -> CheckResult {
         let found = format!("{left}; {primary}. {}", detail.unwrap_or_default());
         return if generates { Warning(found, hint) } else { Wrong(found, hint) };
     }
-    if let Some(right) = right.filter(|_| !generates) {
-        let used_up = Reason::GrantUsedUp { until_ms: right.until_ms, trouble: None };
-        let reason = not_begun.filter(|_| right.until_ms > on.now_ms).unwrap_or(used_up);
+    if let Some(grant) = active_grant.filter(|_| !generates) {
+        let used_up = Reason::GrantUsedUp { until_ms: grant.until_ms, trouble: None };
+        let reason = not_begun.filter(|_| grant.until_ms > on.now_ms).unwrap_or(used_up);
         return CheckResult::failing(&reason.into());
     }
     if let Some((kind, detail)) = weakness {

@@ -3,7 +3,7 @@
 //! **Locking.** Part of the state, under its lock. The registrar alone writes it.
 
 use id_gen_core::fleet::Number;
-use id_gen_core::fleet::member::{Phase, Right, Witness};
+use id_gen_core::fleet::member::{ActiveGrant, Phase, Witness};
 use id_gen_core::fleet::store::WeaknessKind;
 
 use crate::error::fleet::{Text, Trouble};
@@ -36,7 +36,7 @@ pub struct Membership {
     /// acknowledged that without this server's knowledge.
     pub requested: Option<(Number, i64)>,
     /// Which IDs it may make.
-    pub right: Option<Right>,
+    pub active_grant: Option<ActiveGrant>,
     /// The nonce of the acquisition that is acknowledged.
     pub nonce: Option<u128>,
     /// This server's ID in the fleet, the same with every number.

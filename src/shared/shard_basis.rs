@@ -55,7 +55,7 @@ impl State {
         if !self.settings.has_registry {
             return Some(Basis::Declared);
         }
-        self.membership.right.and(self.membership.nonce).map(Basis::Fleet)
+        self.membership.active_grant.and(self.membership.nonce).map(Basis::Fleet)
     }
 
     /// When the registry was asked last for all shards, by a question for the same.

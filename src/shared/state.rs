@@ -389,9 +389,9 @@ impl State {
 
     /// Who this server is by its settings and by what the registry granted.
     fn next_identity(&self) -> Identity {
-        match (self.settings.has_registry, &self.membership.right) {
+        match (self.settings.has_registry, &self.membership.active_grant) {
             (false, _) => self.typed,
-            (true, Some(right)) => Identity::granted(right),
+            (true, Some(grant)) => Identity::granted(grant),
             (true, None) => self.joining_identity().unwrap_or(Identity::WITHOUT_GRANT),
         }
     }
@@ -436,8 +436,8 @@ impl State {
     pub fn not_begun_of(&self, layout: &Layout, allocator: &Allocator) -> Option<Reason> {
         let first_ms = self.identity.first_ms?;
         let first = layout.first_position(layout.tick_from(first_ms));
-        let of_others = self.membership.right.filter(|right| right.others_ms >= first_ms);
-        let reason = Reason::NotBegun { first_ms, of_others: of_others.map(|right| right.number) };
+        let of_others = self.membership.active_grant.filter(|grant| grant.others_ms >= first_ms);
+        let reason = Reason::NotBegun { first_ms, of_others: of_others.map(|grant| grant.number) };
         (allocator.frontier().position() <= first).then_some(reason)
     }
 

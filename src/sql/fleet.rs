@@ -209,12 +209,12 @@ pub fn statistics(call: &mut Call) -> pg_sys::Datum {
     let shared: Option<&SharedState> = memory::attach().ok();
     let with_registry = shared.filter(|shared| shared.lock().settings.has_registry);
     let row = with_registry.map(|shared| {
-        let Membership { right, phase, trouble, answered_at_ns, counts, .. } =
+        let Membership { active_grant, phase, trouble, answered_at_ns, counts, .. } =
             shared.lock().membership;
         let pid = shared.registrar.running().map(|registrar| registrar.pid);
         [
             phase_name(phase).into_datum(),
-            right.and_then(|right| time(right.until_ms)),
+            active_grant.and_then(|grant| time(grant.until_ms)),
             answered_at_ns.map(|ns| int8(timestamp::from_unix_us(unix_us(ns)))),
             trouble.map(|trouble| trouble.message().primary).into_datum(),
             bigint(counts.renewals),

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
@@ -32,6 +32,9 @@ from attack.fleet_world import (
     tickets,
 )
 from attack.world import DATABASE, Client, Refused, Session
+from harness import device
+from harness.cluster import Cluster
+from harness.device import OnDevice
 from harness.ids import keepers
 from harness.shards import await_usable
 from harness.waiting import wait_until
@@ -272,10 +275,18 @@ class Fleet(Explorer):
     @action("copied directory", when=_room, first=("copy", "original"))
     def copy_directory(self, which: int, first: str) -> None:
         """`cp -a` of a stopped server, or of one that stands still; the one or the other is started first."""
+        self._copy(which, first, Cluster.copy_files)
+
+    @action("copied disk", when=lambda self: self._room() and device.are_possible(), first=("copy", "original"))
+    def copy_disk(self, which: int, first: str) -> None:
+        """The same with all of its file system, so that the copy has the identity of its original."""
+        self._copy(which, first, OnDevice.copy_disk)
+
+    def _copy(self, which: int, first: str, how: Callable[[Any, Any], None]) -> None:
         original = self._some(which)
         if original.has_left:
             return
-        copy = self.world.clone_of(original)
+        copy = self.world.clone_of(original, how)
         if not original.running and first == "original":
             self.world.start(original)
         self.world.start(copy)

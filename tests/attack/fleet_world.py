@@ -28,8 +28,10 @@ from attack.administrator import is_answer as is_answer_of_server
 from attack.finding import Finding
 from attack.registry import PASSWORD, Registry
 from attack.world import CONF, DATABASE, SCHEMA, Client, Node, Refused, Session, World
+from harness import device
 from harness.clock import FakeClock, ahead_ms
 from harness.cluster import Cluster, SqlError
+from harness.device import OnDevice
 
 # Terms by which a server that has acquired a number waits for 1 s, and one that was forgotten is over after 5 s.
 GRANT_SECONDS, LEAD_MS = 2.0, 300
@@ -142,9 +144,9 @@ class FleetWorld(World):
         self.begin(member, FLEET_SCHEMA)
         return member  # type: ignore[return-value]
 
-    def clone_of(self, original: Node) -> Node:
-        """A copy of the files, with a port of its own."""
-        member = super().clone_of(original)
+    def clone_of(self, original: Node, copy: Callable[[Any, Any], None] = Cluster.copy_files) -> Node:
+        """With a port of its own."""
+        member = super().clone_of(original, copy)
         member.cluster.append_conf(f"port = {member.port}")  # type: ignore[attr-defined]
         return member
 
@@ -152,7 +154,9 @@ class FleetWorld(World):
         # What the original has reserved is in the copy.
         clock_was_ahead = isinstance(original, Member) and original.clock_was_ahead
         port, clock = next(self._ports), FakeClock()
-        cluster = Cluster("attack", clock=clock, port=port, **options)
+        # Its disk may be copied.
+        kind = OnDevice if device.are_possible() else Cluster
+        cluster = kind("attack", clock=clock, port=port, **options)
         return Member(name, cluster, None, IDS, clock=clock, port=port, clock_was_ahead=clock_was_ahead)
 
     def able(self, which: int, *, besides: Member | None = None) -> Member:

@@ -340,12 +340,11 @@ class World:
         for segment in (original.cluster.data / "pg_wal").glob("[0-9A-F]" * 24):
             subprocess.run(["cp", "-a", segment, copy.cluster.data / "pg_wal"], check=True)
 
-    def clone_of(self, original: Node) -> Node:
-        """A copy of the files, as they are, not started yet."""
+    def clone_of(self, original: Node, copy: Callable[[Any, Any], None] = Cluster.copy_files) -> Node:
+        """A copy of the files, or of something else, as they are, not started yet."""
         node = self._add(original.worker, original)
         with original.cluster.paused() if original.running and not original.stands_still else nullcontext():
-            subprocess.run(["cp", "-a", original.cluster.data, node.cluster.data], check=True)
-        (node.cluster.data / "postmaster.pid").unlink(missing_ok=True)
+            copy(node.cluster, original.cluster)
         node.is_standby = original.is_standby
         return node
 

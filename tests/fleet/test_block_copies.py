@@ -3,72 +3,29 @@
 In a fleet the copy gets a new identity, and the original keeps its worker ID and its shards.
 """
 
-import os
-import shutil
-import subprocess
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 
-from harness import Cluster
+from harness import Cluster, device
+from harness.device import OnDevice
 from harness.etcd import Etcd
 from harness.fleet import NO_NUMBER, await_number, create_fleet, member_conf, number_of
-from harness.fleet_faults import Client
+from harness.fleet_faults import Client, await_ids, clients
 from harness.ids import refusal
 from harness.shards import next_of, take
 
 pytestmark = [
     pytest.mark.any_server,
     pytest.mark.long,
-    pytest.mark.skipif(
-        os.geteuid() != 0 or not Path("/dev/loop-control").exists(), reason="mounts a file system of a file"
-    ),
+    pytest.mark.skipif(not device.are_possible(), reason="mounts a file system of a file"),
 ]
 
 SHARD = 20
 NUMBERS = "id_gen.worker_id_range = '0-9'\n"
-IMAGE_BYTES = 256 << 20
+USABLE = f"SELECT count(snowflake_next({SHARD}))"
 BECAME_ANOTHER = "this server becomes a new member, without shards"
-
-
-class OnDevice(Cluster):
-    """A server whose data directory is on its own file system, which can be copied as a whole."""
-
-    def init(self) -> None:
-        device = self.base / "device"
-        device.mkdir()
-        self.data = device / "data"
-        if isinstance(self._cloned, OnDevice):
-            with self._cloned.paused():
-                # Everything that was written is on the device.
-                subprocess.run(["sync", "--file-system", self._cloned.data], check=True)
-                copy = ["cp", "--sparse=always", self._cloned.image, self.image]
-                subprocess.run(copy, check=True)
-        else:
-            with self.image.open("wb") as image:
-                image.truncate(IMAGE_BYTES)
-            subprocess.run(["mkfs.ext4", "-q", self.image], check=True)
-        subprocess.run(["mount", "-o", "loop", self.image, device], check=True)
-        shutil.chown(device, self.base.owner(), self.base.group())
-        super().init()
-
-    @property
-    def image(self) -> Path:
-        return self.base / "image"
-
-    def _clone(self, other: Cluster) -> None:
-        # On a machine of its own, nobody would take the other's process for this server's.
-        (self.data / "postmaster.pid").unlink()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.running:
-            self.stop("immediate")
-        subprocess.run(["umount", self.data.parent], check=True)
-        super().__exit__(kind, error, traceback)
 
 
 @pytest.fixture
@@ -132,3 +89,38 @@ def test_a_copy_that_replaces_its_original_has_its_number_and_shards(
         assert await_number(original) != number
         assert BECAME_ANOTHER in original.log()
         next_of(copy, SHARD)
+
+
+def test_a_copy_whose_original_is_paused_has_its_number_and_shards(original: OnDevice, tmp_path: Path) -> None:
+    """As after a move of a virtual machine, whose former host comes back later."""
+    with original, ExitStack() as later:
+        number = begin(original)
+        copy = OnDevice("copy", clone_of=original)
+        with original.paused():
+            later.enter_context(copy)
+            assert await_number(copy) == number
+            next_of(copy, SHARD)
+            given = later.enter_context(clients(tmp_path, original, copy))
+        assert await_number(original) != number
+        original.wait_for_log(BECAME_ANOTHER)
+        next_of(copy, SHARD)
+        for each in (original, copy):
+            await_ids(given[each.name], each)
+
+
+def test_of_two_that_start_while_the_number_is_free_one_has_it_and_its_shards(original: OnDevice) -> None:
+    with original, ExitStack() as later:
+        number = begin(original)
+        original.stop()
+        copy = OnDevice("copy", clone_of=original)
+        later.push(copy)
+        copy.init()
+        for each in (copy, original):
+            each.start()
+        numbers = {await_number(each): each for each in (copy, original)}
+        assert len(numbers) == 2
+        owner = numbers.pop(number)
+        owner.wait_until(lambda: owner.psql(USABLE) == "1", "having its shard")
+        next_of(owner, SHARD)
+        [(_, other)] = numbers.items()
+        assert refusal(other, f"SELECT snowflake_next({SHARD})").sqlstate == NO_NUMBER

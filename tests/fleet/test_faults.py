@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness import Cluster, SqlError
@@ -27,12 +26,13 @@ from harness.fleet import (
     create_fleet,
     forget_boot,
     grants,
+    lose_memory,
     member_conf,
     name_of,
     number_of,
     registrar,
 )
-from harness.fleet_faults import HOUR, Client
+from harness.fleet_faults import HOUR, await_ids, clients
 from harness.ids import change, refusal
 from harness.relay import Way
 from harness.reservation import Reservation
@@ -43,31 +43,8 @@ pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 ONLY_FIVE = "id_gen.worker_id_range = '5'\n"
 SHARD = 20
+DAY = 24 * HOUR
 KEPT_IN_THE_MAKING = "pgsql_tmp_writing"
-
-Clients = dict[str, Client]
-
-
-@contextmanager
-def clients(directory: Path, *clusters: Cluster) -> Iterator[Clients]:
-    """A client of each server, by the server's name, which takes IDs all the time; no two of them may be alike."""
-    found = {cluster.name: Client(cluster, directory / f"{cluster.name}.ids") for cluster in clusters}
-    for client in found.values():
-        client.start()
-    try:
-        yield found
-    finally:
-        for client in found.values():
-            client.end()
-    given = np.concatenate([np.fromfile(file, dtype=np.int64) for file in directory.glob("*.ids")])
-    assert given.size > 0
-    assert np.unique(given).size == given.size
-
-
-def await_ids(client: Client, cluster: Cluster) -> None:
-    """Waits until a client is given IDs that it has asked for from now on."""
-    given = client.given
-    cluster.wait_until(lambda: client.given > given + 1, "giving IDs", lambda: str(client.refusals))
 
 
 @contextmanager
@@ -136,6 +113,58 @@ def test_a_server_killed_while_it_renews_its_grant(etcd: Etcd, fleet: str, tmp_p
                 first.kill9()
             first.start()
             await_ids(taking["first"], first)
+
+
+def test_a_write_of_the_last_process_that_comes_late_is_no_other_servers(etcd: Etcd, fleet: str) -> None:
+    """It lands while the server, which its machine has started anew, looks who renews its grant."""
+    with Way(etcd) as way, Cluster("first", conf=member_conf(way.endpoints, fleet)) as first:
+        create_fleet(first)
+        number = await_number(first)
+        take(first, SHARD, above=None)
+
+        def value() -> str:
+            return etcd.ctl("get", "--print-value-only", f"/id_gen/{name_of(fleet)}/n/0/{number}")
+
+        with way.cut(answers=False):
+            failures = first.psql("SELECT failures FROM id_gen_stat_fleet")
+            # A renewal was given up, and is on its way still.
+            first.poll_until(f"SELECT failures > {failures} FROM id_gen_stat_fleet")
+            before = value()
+            first.kill9()
+            lose_memory(first)
+            first.append_conf(f"id_gen.registry = '{etcd.endpoints}'")
+            first.start()
+            first.wait_until(lambda: "which it had before" in (refusal(first).detail or ""), "looking")
+            assert value() == before
+        first.wait_until(lambda: value() != before, "renewed by its last process")
+        assert await_number(first) == number
+        next_of(first, SHARD)
+        assert "becomes a new member" not in first.log()
+
+
+def test_a_fleet_that_was_down_for_a_day_needs_nobody(etcd: Etcd, conf: str, fleet: str) -> None:
+    """Not even where a value is left that a wrong clock has written."""
+    clocks = FakeClock(), FakeClock()
+    with (
+        Cluster("first", conf=conf, clock=clocks[0]) as first,
+        Cluster("second", conf=conf, clock=clocks[1]) as second,
+    ):
+        create_fleet(first)
+        second.psql("CREATE EXTENSION id_gen")
+        numbers = [await_number(server) for server in (first, second)]
+        take(first, SHARD, above=None)
+        key = f"/id_gen/{name_of(fleet)}/n/0"
+        left = json.loads(etcd.ctl("get", "--print-value-only", f"{key}/{numbers[0]}"))
+        poisoned = left | {"until_ms": left["until_ms"] + round(365 * DAY * 1000), "server_id": f"{7:032x}"}
+        etcd.ctl("put", f"{key}/{max(numbers) + 1}", json.dumps(poisoned | {"nonce": f"{7:032x}", "tag": f"{7:032x}"}))
+        for server, clock in zip((first, second), clocks, strict=True):
+            server.stop("immediate")
+            lose_memory(server)
+            clock.step(DAY)
+        for server in (first, second):
+            server.start()
+        assert [await_number(server) for server in (first, second)] == numbers
+        next_of(first, SHARD)
 
 
 def test_a_server_killed_before_its_number_is_on_disk(etcd: Etcd, conf: str, fleet: str, tmp_path: Path) -> None:
@@ -390,7 +419,7 @@ def test_nothing_is_lowered_by_a_clock_that_was_set_back(etcd: Etcd, conf: str, 
         assert grants(second)[number] == "held"
 
 
-YEARS = 3 * 365 * 24 * HOUR
+YEARS = 3 * 365 * DAY
 
 
 @pytest.mark.parametrize("numbers", ["5", "0-7"])

@@ -104,6 +104,7 @@ class Cluster:
 
     # Where it takes connections beside its socket.
     listens_on = ""
+    data_directory = "data"
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class Cluster:
         self.port = port
         self.base = self._directory(self.server.run_directory)
         self.socket_dir = self._directory(Path("/tmp"))
-        self.data = self.base / "data"
+        self.data = self.base / self.data_directory
         self.logfile = self.base / "log"
         if clock is not None:
             self._env |= clock.environment(self.base)
@@ -279,11 +280,14 @@ class Cluster:
 
     def destroy(self) -> None:
         """Removes every file of the (stopped) cluster, also the memory of it that a member of a fleet has left."""
+        self._forget_memory()
+        shutil.rmtree(self.base, ignore_errors=True)
+        shutil.rmtree(self.socket_dir, ignore_errors=True)
+
+    def _forget_memory(self) -> None:
         if self.data.exists():
             directory = self.data.stat()
             Path(f"/dev/shm/id_gen.{directory.st_dev}.{directory.st_ino}").unlink(missing_ok=True)
-        shutil.rmtree(self.base, ignore_errors=True)
-        shutil.rmtree(self.socket_dir, ignore_errors=True)
 
     @property
     def running(self) -> bool:
@@ -449,11 +453,17 @@ class Cluster:
         return path
 
     def _clone(self, other: "Cluster") -> None:
-        """Copies the files of another server, which stands still meanwhile: what a snapshot of its disk holds."""
         with other.paused():
-            subprocess.run(["cp", "-a", other.data, self.data], check=True)
+            self.copy_files(other)
+
+    def copy_files(self, other: "Cluster") -> None:
+        """Copies the files of another server, which has stopped or stands still."""
+        subprocess.run(["cp", "-a", other.data, self.data], check=True)
+        self._forget_process()
+
+    def _forget_process(self) -> None:
         # On a machine of its own, nobody would take the other's process for this server's.
-        (self.data / "postmaster.pid").unlink()
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _run_as_owner(self, program: str, *arguments: str | Path) -> None:
         done = subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.cluster import PRELOAD, PRELOADED, Cluster, SqlError
 from harness.etcd import Etcd
 from harness.ids import refusal
+from harness.reservation import Reservation
 
 GRANT_SECONDS = 5
 
@@ -122,8 +123,14 @@ def witness_of(cluster: Cluster) -> Path:
 def forget_boot(cluster: Cluster) -> None:
     """Starts a server as after a start of its machine."""
     cluster.stop("immediate")
-    witness_of(cluster).unlink()
+    lose_memory(cluster)
     cluster.start()
+
+
+def lose_memory(cluster: Cluster) -> None:
+    """Lets a server that has stopped start as after a start of its machine."""
+    witness_of(cluster).unlink()
+    Reservation(cluster).forge(boot=f"{1:032x}")
 
 
 @contextmanager

@@ -12,18 +12,19 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import psycopg
 
-from harness import network
+from harness import device, network
 from harness.clients import array_elements
 from harness.clock import FakeClock
 from harness.cluster import Cluster, SqlError
+from harness.device import OnDevice
 from harness.fleet import await_holding, create_fleet, member_conf
 from harness.network import Cable, Namespace
 from harness.relay import Way
@@ -166,7 +167,9 @@ class Fleet:
         self._ports = count(7000)
         self._namespace = stack.enter_context(Namespace("registry")) if network.are_possible() else None
         self.registry = stack.enter_context(registry(self._namespace))
-        self.members = [self._join(stack) for _ in range(3)]
+        # Their disks may be copied.
+        self._kind = OnDevice if device.are_possible() else Cluster
+        self.members = [self._join(stack, self._kind) for _ in range(3)]
         create_fleet(self.members[0].cluster, grant_s=GRANT_SECONDS)
         for member in self.members:
             member.cluster.psql(TICKET)
@@ -178,7 +181,7 @@ class Fleet:
 
     # Servers
 
-    def _join(self, stack: ExitStack, **options: object) -> Member:
+    def _join(self, stack: ExitStack, kind: type[Cluster] = Cluster, **options: object) -> Member:
         port = next(self._ports)
         way: Cable | Way = stack.enter_context(Cable(self.registry) if self._namespace else Way(self.registry))
         conf = (
@@ -191,7 +194,7 @@ class Fleet:
         )
         if "standby_of" in options or "clone_of" in options or "copy_of" in options:
             conf = f"id_gen.registry = '{way.endpoints}'"
-        cluster = stack.enter_context(Cluster(f"s{port}", conf=conf, port=port, namespace=way.namespace, **options))
+        cluster = stack.enter_context(kind(f"s{port}", conf=conf, port=port, namespace=way.namespace, **options))
         return Member(cluster, way, Client(cluster, self.directory / f"{port}.ids"))
 
     def start_clients(self, members: list[Member]) -> None:
@@ -291,9 +294,12 @@ class Fleet:
         return "registrar terminated"
 
     def clone(self) -> str:
-        if self.dice.random() < 0.5:
-            return self._visitor("cloned by a copy of its files", clone_of=self._some().cluster)
-        return self._visitor("cloned by a base backup", copy_of=self._some().cluster)
+        original = self._some().cluster
+        how = self.dice.choice(["files", "disk", "base backup"])
+        if how == "base backup":
+            return self._visitor("cloned by a base backup", copy_of=original)
+        kind = self._kind if how == "disk" else Cluster
+        return self._visitor(f"cloned by a copy of its {how}", kind=kind, clone_of=original)
 
     def failover(self) -> str:
         def promote(standby: Member) -> None:
@@ -373,3 +379,28 @@ def check_tickets(directory: Path) -> tuple[int, int]:
     union = np.concatenate([np.fromfile(file, dtype=np.int64) for file in sorted(directory.glob("*.tickets"))])
     union.sort()
     return union.size, int(np.count_nonzero(union[1:] == union[:-1]))
+
+
+# Clients of single tests
+
+
+@contextmanager
+def clients(directory: Path, *clusters: Cluster) -> Iterator[dict[str, Client]]:
+    """A client of each server, by the server's name, which takes IDs all the time; no two of them may be alike."""
+    found = {cluster.name: Client(cluster, directory / f"{cluster.name}.ids") for cluster in clusters}
+    for client in found.values():
+        client.start()
+    try:
+        yield found
+    finally:
+        for client in found.values():
+            client.end()
+    given = np.concatenate([np.fromfile(file, dtype=np.int64) for file in directory.glob("*.ids")])
+    assert given.size > 0
+    assert np.unique(given).size == given.size
+
+
+def await_ids(client: Client, cluster: Cluster) -> None:
+    """Waits until a client is given IDs that it has asked for from now on."""
+    given = client.given
+    cluster.wait_until(lambda: client.given > given + 1, "giving IDs", lambda: str(client.refusals))

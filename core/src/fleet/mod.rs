@@ -33,6 +33,6 @@ pub mod values;
 pub mod wire;
 
 pub use grant::{Grant, GrantState, Number, Terms};
-pub use member::{Local, Member, Right};
+pub use member::{ActiveGrant, LocalInputs, Member};
 pub use meta::Meta;
 pub use registry::{Answer, Listing, Registry, Request, ask};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::directory::Origin;
 use crate::fleet::grant::{Grant, GrantState, Holder, Number, Terms};
-use crate::fleet::member::{Kept, Witness};
+use crate::fleet::member::{StoredNumber, Witness};
 use crate::fleet::meta::Meta;
 
 /// The format of the texts: servers of different formats can't share a fleet.
@@ -219,7 +219,7 @@ pub fn decode_meta(text: &str) -> Result<Meta, String> {
 /// Where a server keeps who it is, and its number, and for which fleet: what is about another fleet or another directory,
 /// from which the file was copied, is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptFor {
+pub struct StoredNumberScope {
     /// [`Meta::id`].
     pub fleet: u128,
     /// Its directory, and the file itself.
@@ -239,11 +239,11 @@ pub struct KeptRegistry<'a> {
 /// if the fleet names one.
 pub fn encode_kept(
     server_id: u128,
-    kept: Option<&Kept>,
+    kept: Option<&StoredNumber>,
     registry: Option<KeptRegistry<'_>>,
-    kept_for: KeptFor,
+    kept_for: StoredNumberScope,
 ) -> String {
-    let KeptFor { fleet, origin } = kept_for;
+    let StoredNumberScope { fleet, origin } = kept_for;
     let number = kept.map(|kept| KeptNumber {
         datacenter: kept.number.datacenter,
         worker: kept.number.worker,
@@ -256,19 +256,22 @@ pub fn encode_kept(
 }
 
 /// What [`encode_kept`] wrote, if it was for the same. A version before did not write who the server is.
-pub fn decode_kept(text: &str, kept_for: KeptFor) -> Option<(Option<u128>, Option<Kept>)> {
+pub fn decode_kept(
+    text: &str,
+    kept_for: StoredNumberScope,
+) -> Option<(Option<u128>, Option<StoredNumber>)> {
     let read = read_kept(text, &kept_for.origin)?;
     let is_for = read.fleet.bits().ok()? == kept_for.fleet;
     let server_id = read.server_id.and_then(|hex| hex.bits().ok());
     let kept = read.number.and_then(|KeptNumber { datacenter, worker, nonce }| {
-        Some(Kept { number: Number { datacenter, worker }, nonce: nonce.bits().ok()? })
+        Some(StoredNumber { number: Number { datacenter, worker }, nonce: nonce.bits().ok()? })
     });
     is_for.then_some((server_id, kept))
 }
 
 /// The registry of the fleet for which [`encode_kept`] wrote, if both this fleet and its registry are others. A version before
 /// did not write the registry.
-pub fn other_registry(text: &str, kept_for: KeptFor, registry: &str) -> Option<String> {
+pub fn other_registry(text: &str, kept_for: StoredNumberScope, registry: &str) -> Option<String> {
     let read = read_kept(text, &kept_for.origin)?;
     let is_other = read.fleet.bits().ok()? != kept_for.fleet;
     read.registry.filter(|own| is_other && own != registry)
@@ -365,10 +368,10 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_for_one_fleet_and_one_directory() {
-        let kept = Kept { number: Number { datacenter: 1, worker: 2 }, nonce: 3 };
+        let kept = StoredNumber { number: Number { datacenter: 1, worker: 2 }, nonce: 3 };
         let origin =
             |inode| Origin { directory: Directory { inode, created_ns: None }, file: None };
-        let kept_for = KeptFor { fleet: 4, origin: origin(5) };
+        let kept_for = StoredNumberScope { fleet: 4, origin: origin(5) };
         for kept in [Some(kept), None] {
             let text = encode_kept(6, kept.as_ref(), None, kept_for);
             assert_eq!(decode_kept(&text, kept_for), Some((Some(6), kept)));
@@ -381,8 +384,8 @@ mod tests {
             None
         );
         assert_eq!(decode_kept(&text, kept_for), Some((Some(6), Some(kept))));
-        assert_eq!(decode_kept(&text, KeptFor { fleet: 9, ..kept_for }), None);
-        assert_eq!(decode_kept(&text, KeptFor { origin: origin(9), ..kept_for }), None);
+        assert_eq!(decode_kept(&text, StoredNumberScope { fleet: 9, ..kept_for }), None);
+        assert_eq!(decode_kept(&text, StoredNumberScope { origin: origin(9), ..kept_for }), None);
         assert_eq!(decode_kept("", kept_for), None);
         let of_before = text.replace(&format!("\"server_id\":\"{:032x}\",", 6), "");
         assert_eq!(decode_kept(&of_before, kept_for), Some((None, Some(kept))));
@@ -392,15 +395,18 @@ mod tests {
     fn another_fleet_in_another_registry_is_found_by_what_is_kept() {
         let origin =
             |inode| Origin { directory: Directory { inode, created_ns: None }, file: None };
-        let kept_for = KeptFor { fleet: 4, origin: origin(5) };
-        let other = KeptFor { fleet: 9, ..kept_for };
+        let kept_for = StoredNumberScope { fleet: 4, origin: origin(5) };
+        let other = StoredNumberScope { fleet: 9, ..kept_for };
         let registry = KeptRegistry { name: "etcd 7", position: Some(8) };
         let text = encode_kept(6, None, Some(registry), kept_for);
         assert_eq!(kept_position(&text, origin(9)), None);
         assert_eq!(other_registry(&text, other, "etcd 8").as_deref(), Some("etcd 7"));
         assert_eq!(other_registry(&text, other, "etcd 7"), None);
         assert_eq!(other_registry(&text, kept_for, "etcd 8"), None);
-        assert_eq!(other_registry(&text, KeptFor { origin: origin(9), ..other }, "etcd 8"), None);
+        assert_eq!(
+            other_registry(&text, StoredNumberScope { origin: origin(9), ..other }, "etcd 8"),
+            None
+        );
         let of_before = encode_kept(6, None, None, kept_for);
         assert_eq!(other_registry(&of_before, other, "etcd 8"), None);
         assert_eq!(other_registry("", other, "etcd 8"), None);
