@@ -96,8 +96,10 @@ def test_a_copy_whose_original_is_paused_has_its_number_and_shards(original: OnD
     with original, ExitStack() as later:
         number = begin(original)
         copy = OnDevice("copy", clone_of=original)
+        later.push(copy)
+        copy.init()
         with original.paused():
-            later.enter_context(copy)
+            copy.start()
             assert await_number(copy) == number
             next_of(copy, SHARD)
             given = later.enter_context(clients(tmp_path, original, copy))

@@ -42,6 +42,7 @@ from harness.shards import next_of, take
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 ONLY_FIVE = "id_gen.worker_id_range = '5'\n"
+NO_SHARDS = "id_gen.worker_id_range = '0-9'\n"
 SHARD = 20
 DAY = 24 * HOUR
 KEPT_IN_THE_MAKING = "pgsql_tmp_writing"
@@ -117,7 +118,7 @@ def test_a_server_killed_while_it_renews_its_grant(etcd: Etcd, fleet: str, tmp_p
 
 def test_a_write_of_the_last_process_that_comes_late_is_no_other_servers(etcd: Etcd, fleet: str) -> None:
     """It lands while the server, which its machine has started anew, looks who renews its grant."""
-    with Way(etcd) as way, Cluster("first", conf=member_conf(way.endpoints, fleet)) as first:
+    with Way(etcd) as way, Cluster("first", conf=member_conf(way.endpoints, f"{fleet}\n{NO_SHARDS}")) as first:
         create_fleet(first)
         number = await_number(first)
         take(first, SHARD, above=None)
@@ -146,8 +147,8 @@ def test_a_fleet_that_was_down_for_a_day_needs_nobody(etcd: Etcd, conf: str, fle
     """Not even where a value is left that a wrong clock has written."""
     clocks = FakeClock(), FakeClock()
     with (
-        Cluster("first", conf=conf, clock=clocks[0]) as first,
-        Cluster("second", conf=conf, clock=clocks[1]) as second,
+        Cluster("first", conf=conf + NO_SHARDS, clock=clocks[0]) as first,
+        Cluster("second", conf=conf + NO_SHARDS, clock=clocks[1]) as second,
     ):
         create_fleet(first)
         second.psql("CREATE EXTENSION id_gen")
