@@ -26,6 +26,8 @@ def measure(conf: str, starts: int) -> tuple[Section, list[Target]]:
         Cluster("by_hand", conf=conf) as by_hand,
     ):
         member.psql("CREATE EXTENSION id_gen; SELECT id_gen_fleet_create()")
+        # Else the first restart would be waited with for much longer.
+        await_number(member)
         for cluster in (member, by_hand):
             prepare(cluster)
         pairs = list(
