@@ -35,6 +35,9 @@ SIDE_BY_SIDE=(--numprocesses "${WORKERS:-$(($(nproc) + 4))}" --dist loadgroup)
 
 cd "$ROOT"
 
+# Processes that run tests side by side would each compile all of them anew: that was a fifteenth of what CI takes.
+unset PYTHONDONTWRITEBYTECODE
+
 # Cargo tells sources apart by where they lie within a project and how old they are. In a directory that several clones
 # build in, it would take the outcome of another one's for that of these. It compiles `core`, and what builds on that, anew
 # where this variable has changed.
