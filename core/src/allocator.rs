@@ -166,14 +166,15 @@ impl Allocator {
         self.reserved_until_ms(layout)
     }
 
-    /// As [`Allocator::release`], where shards have handed out what is below a position.
+    /// As [`Allocator::release`], where shards have handed out what is below a position: that stays reserved, also where the
+    /// rest was released before.
     pub fn release_above(&mut self, layout: &Layout, made_end: u64) -> i64 {
         let made_end = made_end.checked_sub(1).map_or(0, |last| tick_end(layout, last));
         let own_end = match Fault::StopForgetsLastTick.is_planted() {
             true => self.frontier.position(),
             false => self.end_of_tick(layout),
         };
-        self.reserve(layout, self.reserved_end.min(own_end.max(made_end)));
+        self.reserve(layout, self.reserved_end.min(own_end).max(made_end));
         self.reserved_until_ms(layout)
     }
 

@@ -64,8 +64,17 @@ pub fn await_turn(
 
 /// Waits for a change that the registrar makes without the registry. Whether it came.
 pub fn await_change(shared: &SharedState, has_come: impl Fn() -> bool) -> bool {
+    await_change_for(shared, PATIENCE, has_come)
+}
+
+/// The same, at most so long.
+pub fn await_change_for(
+    shared: &SharedState,
+    patience: Duration,
+    has_come: impl Fn() -> bool,
+) -> bool {
     let come = || has_come().then_some(());
-    shared.requests.changed.wait_for(WaitEvent::Registry, PATIENCE, LOOK_AGAIN, come).is_some()
+    shared.requests.changed.wait_for(WaitEvent::Registry, patience, LOOK_AGAIN, come).is_some()
 }
 
 /// The queue, as one command uses it.

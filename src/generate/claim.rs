@@ -18,7 +18,6 @@ use id_gen_core::{block, shared_block};
 
 use crate::durable;
 use crate::error::{Error, Reason};
-use crate::fleet::registrar;
 use crate::generate::backend::{self, Backend};
 use crate::generate::wait::{self, Wait};
 use crate::generate::{clocks, keeper, reserve, startup, test_server};
@@ -217,10 +216,7 @@ fn claim_after_denial(
         match denial {
             // `layout`, above, has returned an error, unless there is a layout by now.
             Denial::NoLayout => {}
-            Denial::NoNumber => {
-                registrar::start_if_missing(shared);
-                wait::for_number(backend, layout)?;
-            }
+            Denial::NoNumber => wait::for_number(backend, layout)?,
             Denial::NotStarted => {
                 startup::start_undecided(shared)?;
             }

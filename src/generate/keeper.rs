@@ -95,13 +95,17 @@ fn round(shared: &'static SharedState) -> Result<Found, Error> {
         // Only its sessions reserve: what they generate may not depend on when a round comes.
         return test_server::check(shared).map(|()| Found::NothingWrong);
     }
-    let (number, has_number, started) = {
+    let (number, has_number, started, has_basis) = {
         let state = shared.lock();
-        (state.identity.number(), state.rules.node_bits.is_some(), state.allocator.is_some())
+        let has_basis = state.shard_basis().is_some();
+        let (has_number, started) = (state.rules.node_bits.is_some(), state.allocator.is_some());
+        (state.identity.number(), has_number, started, has_basis)
     };
     // One that is refused is worth a line; none at all is nothing to complain about.
     let refused = number.map_or(Ok(()), |_| shared.check_number(layout));
-    if !has_number && !shard_list::may_exist(shared) {
+    // A member starts with the number that it gets: what it reserved before would count as generated with that.
+    let may_generate = started || has_basis;
+    if !has_number && !(may_generate && shard_list::may_exist(shared)) {
         // Nobody generates here: nothing to reserve.
         return refused.map(|()| Found::NothingWrong);
     }

@@ -16,7 +16,6 @@ use pgrx::prelude::*;
 
 use crate::durable;
 use crate::error::{Error, Reason, report};
-use crate::fleet::registrar;
 use crate::generate::backend::{self, Backend};
 use crate::generate::wait::{self, Wait};
 use crate::generate::{keeper, reserve, startup};
@@ -73,10 +72,7 @@ fn observe_at_length(backend: Backend, layout: &Layout, id: u64) -> Result<(), E
         }
         let Err(obstacle) = attempted else { return Ok(()) };
         match obstacle {
-            Obstacle::NoNumber => {
-                registrar::start_if_missing(shared);
-                wait::for_number(backend, layout)?;
-            }
+            Obstacle::NoNumber => wait::for_number(backend, layout)?,
             Obstacle::NotStarted => startup::start_undecided(shared)?,
             Obstacle::Jumped(error) => return Err(error),
             Obstacle::OutsideLayout => {

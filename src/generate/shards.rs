@@ -34,7 +34,7 @@ use crate::error::shards::{Change, ShardRefusal};
 use crate::error::{Error, Reason};
 use crate::fleet::{commands, numbers, queue};
 use crate::generate::backend::{self, Backend};
-use crate::generate::wait::Wait;
+use crate::generate::wait::{self, Wait};
 use crate::generate::{clocks, keeper, reserve, startup, test_server};
 use crate::os::process::PerProcess;
 use crate::os::tsc::TscStart;
@@ -226,6 +226,13 @@ fn number_in(layout: &Layout, worker: i32) -> Result<u32, Error> {
 fn refresh(backend: Backend) -> Result<Datacenter, Error> {
     let shared = backend.shared;
     let layout = shared.layout()?;
+    wait::for_grant(backend);
+    if shared.lock().shard_basis().is_none() {
+        // As in the keeper, what the server reserved before would count as generated with the number that it gets.
+        check_declared(shared, layout)?;
+        shared.check_number(layout)?;
+        return Err(ShardRefusal::NotHolding.into());
+    }
     start(shared)?;
     let now_ns = clocks::check(shared)?;
     let now_tick = durable::clock_tick(layout, now_ns)?;

@@ -9,11 +9,13 @@ use id_gen_core::time::{NS_PER_MS, unix_ms};
 use pgrx::prelude::*;
 
 use crate::error::{Error, Reason};
+use crate::fleet::{queue, registrar};
 use crate::generate::backend::Backend;
 use crate::generate::test_server;
 use crate::os::{clock, test_stream};
-use crate::pg::reload;
 use crate::pg::wait_event::{self, WaitEvent};
+use crate::pg::{reload, server};
+use crate::shared::worker_place::Missing;
 use crate::shared::{SharedState, Slot};
 
 /// Shorter waits are slept through; longer ones wait on the latch, which is precise to 1 ms.
@@ -109,13 +111,15 @@ impl Wait {
     }
 }
 
-/// Checks that the server has a number that fits its layout. If it has not, and a configuration file was changed since its
-/// settings were read, a reload may be on its way: waits for that, at most for `id_gen.max_wait`, and checks again.
+/// Checks that the server has a number that fits its layout. If it has not, and the registrar is about to acquire one, or a
+/// configuration file was changed since its settings were read, so that a reload may be on its way: waits for that, at most for
+/// `id_gen.max_wait`, and checks again.
 ///
 /// # Errors
-/// Why it can't make IDs.
+/// Why it can't generate.
 pub fn for_number(backend: Backend, layout: &Layout) -> Result<(), Error> {
     let shared = backend.shared;
+    for_grant(backend);
     let checked = shared.check_number(layout);
     if checked.as_ref().err().is_none_or(|error| !error.reason().is_of_number_setting()) {
         return checked;
@@ -128,6 +132,23 @@ pub fn for_number(backend: Backend, layout: &Layout) -> Result<(), Error> {
     let _counted = Wait::new(backend);
     wait_event::await_reload_while(is_outdated, max_wait);
     shared.check_number(layout)
+}
+
+/// Waits until the registrar has acquired a number, or knows why it cannot, at most for `id_gen.max_wait`: after a start of the
+/// server that takes some milliseconds.
+pub fn for_grant(backend: Backend) {
+    let shared = backend.shared;
+    registrar::start_if_missing(shared);
+    let max_wait = Duration::from_millis(shared.lock().settings.max_wait_ms.into());
+    if !shared.expects_grant() || max_wait.is_zero() {
+        return;
+    }
+    let _counted = Wait::new(backend);
+    queue::await_change_for(shared, max_wait, || {
+        !shared.expects_grant()
+            || shared.registrar.missing() == Missing::Refused
+            || !server::can_start_workers()
+    });
 }
 
 /// Waits until a reload that is on its way has reached the server's settings, for a command that decides by them; 1 s at most,

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use id_gen_core::allocator::Allocator;
 use id_gen_core::clock::{ClockMonitor, ClockReading, UnloggedSteps};
 use id_gen_core::fleet::Number;
+use id_gen_core::fleet::member::Phase;
 use id_gen_core::frontier::{Run, SequenceStart};
 use id_gen_core::horizon::{self, Floor, Look, Outdated, Prepared, PreparedTable};
 use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
@@ -600,6 +601,8 @@ impl SharedState {
         } else {
             self.put_in_force(&mut state);
         }
+        drop(state);
+        self.requests.changed.wake_all();
     }
 
     /// Whether all that this server made with a number that it had before it joined its fleet lies below a Unix
@@ -766,6 +769,16 @@ impl SharedState {
         let layout = self.layout_if_valid()?;
         let allocator = self.lock().allocator?;
         Some((allocator.frontier_ms(layout), allocator.reserved_until_ms(layout)))
+    }
+
+    /// Whether the registrar is about to acquire a number, as far as it knows.
+    pub fn expects_grant(&self) -> bool {
+        let state = self.lock();
+        let Membership { active_grant, phase, trouble, .. } = &state.membership;
+        state.settings.has_registry
+            && active_grant.is_none()
+            && trouble.is_none()
+            && matches!(phase, None | Some(Phase::Outside | Phase::Acquiring))
     }
 
     /// Whether this server has a number that fits its layout.

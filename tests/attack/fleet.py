@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
@@ -26,6 +26,7 @@ from attack.fleet_world import (
     FleetAdministrator,
     FleetWorld,
     Member,
+    furthest_of_shard,
     ids_of_shard,
     run,
     snowflakes,
@@ -33,8 +34,6 @@ from attack.fleet_world import (
 )
 from attack.world import DATABASE, Client, Refused, Session
 from harness import device
-from harness.cluster import Cluster
-from harness.device import OnDevice
 from harness.ids import keepers
 from harness.shards import await_usable
 from harness.waiting import wait_until
@@ -221,6 +220,15 @@ class Fleet(Explorer):
             self.world.step_clock(member, step_s)
         self.world.start(member)
 
+    @action("restart ahead", mode=MODE, shard=SHARD)
+    def restart_ahead_of_the_clock(self, which: int, mode: str, shard: int) -> None:
+        """A server whose shard leads the clock as far as it may is restarted at once."""
+        member = self.world.able(which)
+        if self._ask(member, furthest_of_shard(shard)):
+            self.world.stop(member, mode)
+            self.world.start(member)
+            self._ask(member, ids_of_shard(shard, 1))
+
     @action("loss", when=lambda self: len(self.world.members) > 1)
     def lose(self, which: int) -> None:
         """A server is gone for good."""
@@ -275,18 +283,18 @@ class Fleet(Explorer):
     @action("copied directory", when=_room, first=("copy", "original"))
     def copy_directory(self, which: int, first: str) -> None:
         """`cp -a` of a stopped server, or of one that stands still; the one or the other is started first."""
-        self._copy(which, first, Cluster.copy_files)
+        self._copy(which, first)
 
     @action("copied disk", when=lambda self: self._room() and device.are_possible(), first=("copy", "original"))
     def copy_disk(self, which: int, first: str) -> None:
         """The same with all of its file system, so that the copy has the identity of its original."""
-        self._copy(which, first, OnDevice.copy_disk)
+        self._copy(which, first, with_disk=True)
 
-    def _copy(self, which: int, first: str, how: Callable[[Any, Any], None]) -> None:
+    def _copy(self, which: int, first: str, *, with_disk: bool = False) -> None:
         original = self._some(which)
         if original.has_left:
             return
-        copy = self.world.clone_of(original, how)
+        copy = self.world.clone_of(original, with_disk=with_disk)
         if not original.running and first == "original":
             self.world.start(original)
         self.world.start(copy)

@@ -126,6 +126,7 @@ class FleetWorld(World):
         self.began_with_wrong_clock = False
         self.was_restored = False
         self.gone: list[Member] = []
+        self._copies_disk = False
         self._ports = count(7000)
         self._by_hand = count(FIRST_BY_HAND)
         self._tops: dict[tuple[int, Node], int] = {}
@@ -144,11 +145,19 @@ class FleetWorld(World):
         self.begin(member, FLEET_SCHEMA)
         return member  # type: ignore[return-value]
 
-    def clone_of(self, original: Node, copy: Callable[[Any, Any], None] = Cluster.copy_files) -> Node:
-        """With a port of its own."""
-        member = super().clone_of(original, copy)
+    def clone_of(self, original: Node, *, with_disk: bool = False) -> Node:
+        """A copy of the files, or of the disk that they are on, with a port of its own."""
+        self._copies_disk = with_disk
+        member = super().clone_of(original)
         member.cluster.append_conf(f"port = {member.port}")  # type: ignore[attr-defined]
         return member
+
+    def _copy(self, original: Node, copy: Node) -> None:
+        if self._copies_disk:
+            assert isinstance(copy.cluster, OnDevice) and isinstance(original.cluster, OnDevice)
+            copy.cluster.copy_disk(original.cluster)
+        else:
+            super()._copy(original, copy)
 
     def _new(self, name: str, worker: int | None, original: Node | None, options: dict[str, Any]) -> Node:
         # What the original has reserved is in the copy.
@@ -380,15 +389,23 @@ def snowflakes(sql: str) -> Call:
     return call
 
 
-def ids_of_shard(shard: int, number: int) -> Call:
+def ids_of_shard(shard: int, number: int, shown: str = "{}") -> Call:
+    """So many, or what is shown of them."""
+
     def call(session: Session) -> None:
         world = session.world
         assert isinstance(world, FleetWorld)
         top = world.top_of_shard(shard, session.node)
-        ids = session.values(f"SELECT snowflake_next({shard}) FROM generate_series(1, {number})")
+        query = shown.format(f"snowflake_next({shard})")
+        ids = session.values(f"SELECT {query} FROM generate_series(1, {number})")
         world.add_ids_of_shard(session, shard, ids, top)
 
     return call
+
+
+def furthest_of_shard(shard: int) -> Call:
+    """More than fit into the time that a server takes to start."""
+    return ids_of_shard(shard, 1_000_000, "max({})")
 
 
 def tickets(number: int) -> Call:

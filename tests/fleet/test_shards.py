@@ -42,11 +42,13 @@ from harness.ids import (
     change,
     error_of,
     first_given,
+    keepers,
     next_id,
     refusal,
 )
 from harness.page import Page
 from harness.relay import Delayed, Way
+from harness.reservation import Reservation
 from harness.shards import NOT_HERE, RECOVER, Writer, await_usable, many_of, next_of, owned, refused, release, take
 
 # The same with every server.
@@ -405,6 +407,36 @@ def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> N
     await_holding(first)
     assert next_of(first, SHARD) > last
     assert first.psql("SELECT state, assigned_by FROM id_gen_stat_shards") == "open|registry"
+
+
+def test_restarts_move_no_shard_ahead_of_the_clock(first: Cluster) -> None:
+    """Nor does a call fail that comes before the server has its number."""
+    await_number(first)
+    take(first, SHARD, above=None)
+    for _ in range(4):
+        first.restart()
+        assert first.psql(f"SELECT snowflake_timestamp(snowflake_next({SHARD})) <= clock_timestamp()") == "t"
+
+
+@pytest.mark.parametrize("last_to_leave", ["keeper", "registrar"])
+def test_a_clean_stop_reserves_what_shards_have_generated(first: Cluster, last_to_leave: str) -> None:
+    """Or a server that starts at once would generate the same again, where they lead the clock."""
+    await_number(first)
+    take(first, SHARD, above=None)
+    processes = {"keeper": keepers(first)[0], "registrar": registrar(first)}
+    generated = f"SELECT max(snowflake_next({SHARD})) AS id FROM generate_series(1, 100000)"
+    query = f"SELECT id, extract(epoch FROM snowflake_timestamp(id)) * 1000 FROM ({generated}) _"
+    last, time_ms = first.psql(query).split("|")
+    late = processes.pop(last_to_leave)
+    os.kill(late, signal.SIGSTOP)
+    first.begin_stop()
+    for pid in processes.values():
+        first.wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), "stopping")
+    os.kill(late, signal.SIGCONT)
+    first.await_stop()
+    assert Reservation(first).until_ms > float(time_ms)
+    first.start()
+    assert next_of(first, SHARD) > int(last)
 
 
 def test_a_restart_opens_all_shards_without_a_write(etcd: Etcd, fleet: str, first: Cluster) -> None:
