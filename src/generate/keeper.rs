@@ -104,8 +104,8 @@ fn round(shared: &'static SharedState) -> Result<Found, Error> {
     // One that is refused is worth a line; none at all is nothing to complain about.
     let refused = number.map_or(Ok(()), |_| shared.check_number(layout));
     // A member starts with the number that it gets: what it reserved before would count as generated with that.
-    let may_generate = started || has_basis;
-    if !has_number && !(may_generate && shard_list::may_exist(shared)) {
+    let has_shards = (started || has_basis) && shard_list::may_exist(shared);
+    if !has_number && !has_shards {
         // Nobody generates here: nothing to reserve.
         return refused.map(|()| Found::NothingWrong);
     }

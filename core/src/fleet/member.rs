@@ -8,7 +8,7 @@
 //! | `Candidate` | to replace the value that it read of a number | `Holding`, which waits at first; `Outside` if another server was faster |
 //! | `Holding`, in sync | to renew the grant; while it waits, all grants | the same; `Outside` if its number was taken or released; `AnnouncingRestore` if that was before its end |
 //! | `Holding`, outcome unknown | its own grant | in sync; as above |
-//! | `Holding`, registry restored | the floor to be raised; then to acquire its number anew | in sync, and waits |
+//! | `Holding`, registry restored | the floor to be raised; then to acquire its number again | in sync, and waits |
 //! | `AnnouncingRestore` | the floor to be raised | `Outside`; `Left` if it is to leave |
 //! | `Leaving` | to release the grant | `Left` |
 //! | `Left` | nothing | |
@@ -116,7 +116,7 @@ enum SyncState {
     InSync,
     /// It has to be read: an answer is missing.
     OutcomeUnknown,
-    /// The registry was restored, and has `found`. All servers are told, then the number is acquired anew.
+    /// The registry was restored, and has `found`. All servers are told, then the number is acquired again.
     RegistryRestored { found: Option<Grant>, told: bool },
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Seen {
 /// which sends one request at a time.
 const CHANGES_OF_ANOTHER: u32 = 2;
 
-/// Among how many numbers that were never held a server chooses: enough that servers which start together seldom choose the same.
+/// Among how many numbers that were never held a server chooses: enough that servers which start together rarely choose the same.
 const CHOICES: usize = 64;
 
 impl Look {
