@@ -165,7 +165,7 @@ pub fn define() {
     );
     define_int(
         c"id_gen.max_wait",
-        c"Sets the maximum time that a call waits for the clock.",
+        c"Sets the maximum time that a call waits for the clock, or for the worker ID of a fleet.",
         c"With 0, the call fails immediately.",
         &MAX_WAIT,
         0..=MAX_MAX_WAIT_MS,
