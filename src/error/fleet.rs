@@ -84,7 +84,7 @@ impl Trouble {
     /// The clock is ahead of so many members, and not ahead of the others.
     pub fn clock_ahead(against: usize, agree: usize) -> Trouble {
         let detail = format!(
-            "grants that other members just renewed: until a time before this server's clock: {against}, until a later time: {agree}"
+            "of the grants that other members just renewed, {against} end before this server's clock, and {agree} after it"
         );
         Trouble::new(TroubleKind::ClockAhead, &detail)
     }

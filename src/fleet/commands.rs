@@ -21,7 +21,7 @@ use crate::fleet::numbers;
 use crate::fleet::queue;
 use crate::os::{clock, random};
 use crate::settings;
-use crate::shared::{State, memory};
+use crate::shared::{SharedState, State, memory};
 
 /// How often a release is tried where the holder renews its grant between the reading and the writing.
 const TRIES: usize = 20;
@@ -84,7 +84,10 @@ pub fn create(meta: Meta) -> Result<Created, Error> {
         }
         Ok(Some((found, is_elsewhere)))
     })?;
-    let Some((found, is_elsewhere)) = found else { return Ok(Created::New) };
+    let Some((found, is_elsewhere)) = found else {
+        await_fleet(shared);
+        return Ok(Created::New);
+    };
     if !is_elsewhere {
         return Ok(Created::Exists(found));
     }
@@ -93,14 +96,23 @@ pub fn create(meta: Meta) -> Result<Created, Error> {
         return Err(Reason::Fleet(Trouble::other_layout(&found.layout, layout)).into());
     }
     shared.lock().accepted_fleet = Some(found.id);
-    // A statement of a hint ends only once the hint is gone.
+    match await_fleet(shared) {
+        Some(trouble) => Err(Reason::Fleet(trouble).into()),
+        None => Ok(Created::Joined),
+    }
+}
+
+/// Waits until the registrar has found the fleet: a statement of a hint ends only once the hint is gone. Returns its trouble, if
+/// there is another.
+fn await_fleet(shared: &SharedState) -> Option<Trouble> {
     shared.registrar.wake();
     let trouble = || shared.lock().membership.trouble;
-    queue::await_change(shared, || trouble().is_none_or(|it| it.kind != TroubleKind::OtherFleet));
-    if let Some(trouble) = trouble() {
-        return Err(Reason::Fleet(trouble).into());
-    }
-    Ok(Created::Joined)
+    queue::await_change(shared, || {
+        let is_gone =
+            |it: Trouble| !matches!(it.kind, TroubleKind::NoFleet | TroubleKind::OtherFleet);
+        trouble().is_none_or(is_gone)
+    });
+    trouble()
 }
 
 /// Releases a number whose holder is gone for good. Its bound stays: until then nobody takes it. Returns that bound, in
@@ -296,7 +308,7 @@ pub fn release_shard(shard: Number, member: &Member, above_ms: i64) -> Result<Re
 /// # Errors
 /// As for [`list`].
 pub fn shards() -> Result<Vec<(Number, Option<ShardValue>)>, Error> {
-    ask(|registry| shard::list(registry.fleet()?))
+    ask(|registry| shard::list_located(registry.fleet()?))
 }
 
 /// Whether a number may be a shard's: it is not for the registry to grant to servers, of which this one has `own`.

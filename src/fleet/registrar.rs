@@ -40,7 +40,7 @@ use crate::settings::registry::RegistrySettings;
 use crate::shared::requests::Ticket;
 use crate::shared::shard_basis::ToOpen;
 use crate::shared::tickets::Held;
-use crate::shared::{Reader, SharedState, workers};
+use crate::shared::{Reader, SharedState, shard_list, workers};
 
 /// The registrar, to the postmaster.
 pub const WORKER: Worker =
@@ -714,7 +714,12 @@ impl Registrar {
         let Some((_, member)) = &mut self.fleet else { return };
         let mut fresh = [0];
         match random::fresh(&mut fresh) {
-            Ok(()) => member.replace_identity(fresh[0]),
+            Ok(()) => {
+                member.replace_identity(fresh[0]);
+                if let Ok(layout) = self.shared.layout() {
+                    shard_list::forget_of_fleet(self.shared, layout);
+                }
+            }
             Err(error) => self.fail(Trouble::new(TroubleKind::System, &error.to_string())),
         }
     }

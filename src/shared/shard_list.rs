@@ -79,6 +79,28 @@ fn lower_declared(place: &Place, reach_ms: i64) -> bool {
     true
 }
 
+/// Forgets the shards of the fleet: this server runs on a copy of the disk of the one that has them.
+pub fn forget_of_fleet(shared: &SharedState, layout: &Layout) {
+    let guard = shared.write_lock.lock();
+    load(shared, layout, &guard);
+    let entries = {
+        let mut state = shared.lock();
+        if state.shards.file != FileState::Read {
+            return;
+        }
+        let of_fleet = |place: &&Place| place.owned().is_some_and(|owned| owned.in_fleet);
+        for place in shared.shards().in_use().filter(of_fleet) {
+            place.close();
+            place.set_owned(None);
+        }
+        shared.lower_shards(&mut state);
+        shared.put_shards(&mut state);
+        entries(shared, &state, layout)
+    };
+    // If it can't be written, the keeper tries again.
+    let _ = write_file(shared, &entries, &guard);
+}
+
 /// Puts what the file says into the places.
 ///
 /// # Errors

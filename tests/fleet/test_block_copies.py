@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from harness import Cluster, device
+from harness.checks import checks
 from harness.device import OnDevice
 from harness.etcd import Etcd
 from harness.fleet import NO_NUMBER, await_number, create_fleet, member_conf, number_of
 from harness.fleet_faults import Client, await_ids, clients
 from harness.ids import refusal
-from harness.shards import next_of, take
+from harness.shards import next_of, owned, take
 
 pytestmark = [
     pytest.mark.any_server,
@@ -52,9 +53,8 @@ def test_a_copy_that_starts_beside_its_original_becomes_another_member(original:
         for time in ("first", "again"):
             assert await_number(copy) != number, time
             assert copy.log().count(BECAME_ANOTHER) == 1
-            assert f"has the shard, with worker ID {number}" in (
-                refusal(copy, f"SELECT snowflake_next({SHARD})").detail or ""
-            )
+            assert refusal(copy, f"SELECT snowflake_next({SHARD})").sqlstate == NO_NUMBER
+            assert owned(copy) == set() and checks(copy)["shards"].status == "ok"
             copy.restart("immediate")
         assert number_of(original) == number
         next_of(original, SHARD)
@@ -74,7 +74,7 @@ def test_a_copy_that_replaces_its_original_has_its_number_and_shards(
         last = next_of(original, SHARD)
         other.psql("CREATE EXTENSION id_gen")
         await_number(other)
-        copy = OnDevice("copy", clone_of=original)
+        copy = OnDevice("copy", clone_of=original, port=5433)
         later.push(copy)
         copy.init()
         original.stop("immediate")
@@ -89,6 +89,10 @@ def test_a_copy_that_replaces_its_original_has_its_number_and_shards(
         assert await_number(original) != number
         assert BECAME_ANOTHER in original.log()
         next_of(copy, SHARD)
+        # The registry's value of the shard is of before, and has the port of the original.
+        where = f"SELECT worker_id, port FROM id_gen_fleet_shards() WHERE shard = {SHARD}"
+        assert original.psql(where) == f"{number}|{copy.port}"
+        assert f"server at port {copy.port}" in (refusal(original, f"SELECT id_gen_shard_take({SHARD})").detail or "")
 
 
 def test_a_copy_whose_original_is_paused_has_its_number_and_shards(original: OnDevice, tmp_path: Path) -> None:

@@ -67,6 +67,17 @@ impl ShardValue {
         Number { datacenter: self.datacenter, worker: self.worker }
     }
 
+    /// With the host and port that the server has now, by the grant of its number, which it renews: it may have moved, or be
+    /// replaced by a copy, since it took the shard.
+    fn located(self, grant: Option<&Grant>) -> ShardValue {
+        match grant.filter(|grant| self.held && self.is_of(&grant.holder)) {
+            Some(Grant { holder, .. }) => {
+                ShardValue { host: holder.host.clone(), port: holder.port, ..self }
+            }
+            None => self,
+        }
+    }
+
     /// [`short`] of its tag; zero if that cannot be read.
     fn short_tag(&self) -> u32 {
         u128::from_str_radix(&self.tag, 16).map_or(0, short)
@@ -209,6 +220,22 @@ pub fn list<S: Store>(keys: &mut Keys<S>) -> Result<Vec<(Number, Option<ShardVal
     Ok(shards)
 }
 
+/// The same, with the host and port that the servers which have them have now.
+///
+/// # Errors
+/// As for [`list`].
+pub fn list_located<S: Store>(
+    keys: &mut Keys<S>,
+) -> Result<Vec<(Number, Option<ShardValue>)>, KeysError> {
+    let grants = keys.list()?.grants;
+    let located = |value: ShardValue| {
+        let grant = grants.iter().find(|(number, _)| *number == value.member());
+        value.located(grant.map(|(_, grant)| grant))
+    };
+    let shards = list(keys)?.into_iter();
+    Ok(shards.map(|(number, value)| (number, value.map(located))).collect())
+}
+
 /// What a value says, if any server has the shard or had it.
 fn value_of(name: &str, text: Option<&str>) -> Result<Option<ShardValue>, KeysError> {
     text.map(|text| decode(name, text)).transpose()
@@ -303,7 +330,10 @@ pub fn take<S: Store>(
         }
         let (first_ms, owner) = match end_of_others(keys, member, purpose, value, now_ms)? {
             Ended::Below { first_ms, owner } => (first_ms, owner),
-            Ended::Not(value) => return Ok(Outcome::Elsewhere(value)),
+            Ended::Not(value) => {
+                let grant = keys.grant(value.member())?;
+                return Ok(Outcome::Elsewhere(value.located(grant.as_ref()).into()));
+            }
             Ended::NotOver { worker, until_ms } => {
                 return Ok(Outcome::NotOver { worker, until_ms });
             }
