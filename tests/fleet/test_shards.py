@@ -409,34 +409,40 @@ def test_a_restart_asks_the_registry_and_goes_on(first: Cluster, mode: str) -> N
     assert first.psql("SELECT state, assigned_by FROM id_gen_stat_shards") == "open|registry"
 
 
-def test_restarts_move_no_shard_ahead_of_the_clock(first: Cluster) -> None:
+@pytest.fixture
+def lasting(conf: str) -> Iterator[Cluster]:
+    """A server with the shard, whose grant does not end while it restarts, however busy the machine is."""
+    with Cluster("lasting", conf=conf) as lasting:
+        create_fleet(lasting, grant_s=60)
+        await_number(lasting)
+        take(lasting, SHARD, above=None)
+        yield lasting
+
+
+def test_restarts_move_no_shard_ahead_of_the_clock(lasting: Cluster) -> None:
     """Nor does a call fail that comes before the server has its number."""
-    await_number(first)
-    take(first, SHARD, above=None)
     for _ in range(4):
-        first.restart()
-        assert first.psql(f"SELECT snowflake_timestamp(snowflake_next({SHARD})) <= clock_timestamp()") == "t"
+        lasting.restart()
+        assert lasting.psql(f"SELECT snowflake_timestamp(snowflake_next({SHARD})) <= clock_timestamp()") == "t"
 
 
 @pytest.mark.parametrize("last_to_leave", ["keeper", "registrar"])
-def test_a_clean_stop_reserves_what_shards_have_generated(first: Cluster, last_to_leave: str) -> None:
+def test_a_clean_stop_reserves_what_shards_have_generated(lasting: Cluster, last_to_leave: str) -> None:
     """Or a server that starts at once would generate the same again, where they lead the clock."""
-    await_number(first)
-    take(first, SHARD, above=None)
-    processes = {"keeper": keepers(first)[0], "registrar": registrar(first)}
+    processes = {"keeper": keepers(lasting)[0], "registrar": registrar(lasting)}
     generated = f"SELECT max(snowflake_next({SHARD})) AS id FROM generate_series(1, 100000)"
     query = f"SELECT id, extract(epoch FROM snowflake_timestamp(id)) * 1000 FROM ({generated}) _"
-    last, time_ms = first.psql(query).split("|")
+    last, time_ms = lasting.psql(query).split("|")
     late = processes.pop(last_to_leave)
     os.kill(late, signal.SIGSTOP)
-    first.begin_stop()
+    lasting.begin_stop()
     for pid in processes.values():
-        first.wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), "stopping")
+        lasting.wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), "stopping")
     os.kill(late, signal.SIGCONT)
-    first.await_stop()
-    assert Reservation(first).until_ms > float(time_ms)
-    first.start()
-    assert next_of(first, SHARD) > int(last)
+    lasting.await_stop()
+    assert Reservation(lasting).until_ms > float(time_ms)
+    lasting.start()
+    assert next_of(lasting, SHARD) > int(last)
 
 
 def test_a_restart_opens_all_shards_without_a_write(etcd: Etcd, fleet: str, first: Cluster) -> None:

@@ -3,10 +3,10 @@
 //!
 //! | state | what it asks | what comes next |
 //! | --- | --- | --- |
-//! | `Outside` | all grants | `Looking`; `Candidate` once the clock is confirmed and a number is free |
-//! | `Looking` | all grants, at each renewal interval | the same; a refusal if the clock is ahead; a new identity if another server has this one |
+//! | `Outside` | all grants | `Looking`; `Candidate` once the clock is confirmed, if a number is free |
+//! | `Looking` | all grants, at each renewal interval | as for `Outside`; a refusal if the clock is ahead; a new identity if another server has this one |
 //! | `Candidate` | to replace the value that it read of a number | `Holding`, which waits at first; `Outside` if another server was faster |
-//! | `Holding`, in sync | to renew the grant; while it waits, all grants | the same; `Outside` if its number was taken or released; `AnnouncingRestore` if that was before its end |
+//! | `Holding`, in sync | to renew the grant; while it waits, all grants | the same; `Outside` if its number was taken or released; `AnnouncingRestore` if that was before its end; registry restored if the value is older |
 //! | `Holding`, outcome unknown | its own grant | in sync; as above |
 //! | `Holding`, registry restored | the floor to be raised; then to acquire its number again | in sync, and waits |
 //! | `AnnouncingRestore` | the floor to be raised | `Outside`; `Left` if it is to leave |

@@ -250,7 +250,7 @@ impl Member {
     pub fn phase(&self) -> Phase {
         match &self.state {
             State::Outside => Phase::Outside,
-            State::Looking(look) => look.own().map_or(Phase::Acquiring, |own| {
+            State::Looking(look) => look.own.map_or(Phase::Acquiring, |own| {
                 let until_ms = self.terms.over_ms(own.until_ms);
                 Phase::StillHeld { number: own.number, until_ms }
             }),
@@ -332,7 +332,10 @@ impl Member {
             State::Holding(HeldNumber { wait: Some(wait), .. }) => {
                 wait.tags.iter_mut().for_each(show);
             }
-            State::Looking(look) => look.held.iter_mut().for_each(|seen| show(&mut seen.tag)),
+            State::Looking(look) => {
+                look.held.iter_mut().for_each(|seen| show(&mut seen.tag));
+                look.own.iter_mut().for_each(|own| show(&mut own.tag));
+            }
             _ => {}
         }
     }

@@ -20,20 +20,30 @@ pub(super) struct Look {
     pub(super) again_boot_ms: u64,
     /// Grants that are held and were not written by this process.
     pub(super) held: Vec<Seen>,
-    /// The number of one of them that has this server's identity and has not ended.
-    own: Option<Number>,
+    /// One of them that has this server's identity and has not ended.
+    pub(super) own: Option<Own>,
 }
 
 /// A grant that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Seen {
+    number: Number,
+    pub(super) tag: u128,
+    until_ms: i64,
+    /// `None` until it is renewed; then, whether it had not ended by this server's clock.
+    agrees: Option<bool>,
+}
+
+/// A held grant with the server's own identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Own {
     pub(super) number: Number,
     pub(super) tag: u128,
     pub(super) until_ms: i64,
-    /// Number of changes since the look began.
+    /// Number of changes since it was found.
     changes: u32,
-    /// At the last change it had not ended by this server's clock.
-    agrees: bool,
+    /// Time at which it was found or changed last, on the clock of [`LocalInputs::boot_ms`].
+    changed_boot_ms: u64,
 }
 
 /// Number of changes that show that another process renews a grant. The first can be a late write of this server's last process,
@@ -44,20 +54,10 @@ const CHANGES_OF_ANOTHER: u32 = 2;
 const CHOICES: usize = 64;
 
 impl Look {
-    /// The grant with this server's own identity, if it is held and has not ended.
-    pub(super) fn own(&self) -> Option<&Seen> {
-        self.own.and_then(|own| self.seen(own))
-    }
-
-    fn seen(&self, number: Number) -> Option<&Seen> {
-        self.held.iter().find(|seen| seen.number == number)
-    }
-
     /// Numbers of renewed grants that confirm this server's clock, and that do not.
     fn votes(&self) -> (usize, usize) {
-        let renewed = self.held.iter().filter(|seen| seen.changes > 0);
-        let agree = renewed.clone().filter(|seen| seen.agrees).count();
-        (agree, renewed.count() - agree)
+        let count = |vote| self.held.iter().filter(|seen| seen.agrees == Some(vote)).count();
+        (count(true), count(false))
     }
 }
 
@@ -100,7 +100,7 @@ impl Member {
     /// Compares a listing with those before. Returns an event if no number may be taken yet.
     fn look(&mut self, grants: &[(Number, Grant)], local: &LocalInputs) -> Option<Event> {
         let look = self.seen_so_far(grants, local);
-        let own = look.own().copied();
+        let own = look.own;
         if own.is_some_and(|own| own.changes >= CHANGES_OF_ANOTHER) {
             return Some(Event::Copied);
         }
@@ -117,9 +117,11 @@ impl Member {
             }
             self.clock_is_confirmed = true;
         }
-        // One whose end a wrong clock has set does not end: it is taken again if it is not renewed.
-        let is_awaited =
-            |own: Seen| self.is_believable(own.until_ms, local) || !is_long || own.changes > 0;
+        // One whose end a wrong clock has set does not end: it is taken again if it is not renewed for as long as a look takes.
+        let is_quiet = |own: Own| {
+            local.boot_ms.saturating_sub(own.changed_boot_ms) >= self.terms.discovery_ms()
+        };
+        let is_awaited = |own: Own| self.is_believable(own.until_ms, local) || !is_quiet(own);
         if own.is_some_and(is_awaited) {
             self.state = State::Looking(look);
             return Some(Event::Quiet);
@@ -148,27 +150,40 @@ impl Member {
                 && !self.has_written(grant)
         };
         let held = grants.iter().filter(is_others);
-        let own = held.clone().find(|(_, grant)| {
+        let own = held.clone().find(|(number, grant)| {
             (self.is_own(grant) || self.has_same_id(grant))
                 && !self.terms.is_over(grant, local.wall_ms)
-                && (self.numbers.is_one() || self.is_believable(grant.until_ms, local))
+                && (self.is_only(*number) || self.is_believable(grant.until_ms, local))
+        });
+        let own = own.map(|(number, grant)| {
+            let Grant { tag, until_ms, .. } = *grant;
+            let last = before.and_then(|look| look.own).filter(|last| last.number == *number);
+            match last {
+                Some(last) if last.tag == tag => Own { until_ms, ..last },
+                _ => Own {
+                    number: *number,
+                    tag,
+                    until_ms,
+                    changes: last.map_or(0, |last| last.changes + 1),
+                    changed_boot_ms: local.boot_ms,
+                },
+            }
         });
         let seen = |(number, grant): &(Number, Grant)| {
             let Grant { tag, until_ms, .. } = *grant;
-            let agrees = !self.terms.is_over(grant, local.wall_ms);
-            let changes = match before.and_then(|look| look.seen(*number)) {
-                None => 0,
-                Some(last) if last.tag == tag => return *last,
-                Some(last) => last.changes + 1,
-            };
-            Seen { number: *number, tag, until_ms, changes, agrees }
+            let first = Seen { number: *number, tag, until_ms, agrees: None };
+            let Some(before) = before else { return first };
+            match before.held.iter().find(|last| last.number == *number) {
+                Some(last) if last.tag == tag => *last,
+                _ => Seen { agrees: Some(!self.terms.is_over(grant, local.wall_ms)), ..first },
+            }
         };
         // The next listing follows after a renewal interval, or earlier when the look or the own grant ends.
         let after = |ms: u64| local.boot_ms.saturating_add(ms);
         let ends_boot_ms =
             before.map_or(after(self.terms.discovery_ms()), |look| look.ends_boot_ms);
-        let own_ends_boot_ms = own.map(|(_, grant)| {
-            let left_ms = self.terms.over_ms(grant.until_ms).saturating_sub(local.wall_ms);
+        let own_ends_boot_ms = own.map(|own| {
+            let left_ms = self.terms.over_ms(own.until_ms).saturating_sub(local.wall_ms);
             after(left_ms.max(1).unsigned_abs())
         });
         let again_boot_ms = [
@@ -180,7 +195,7 @@ impl Member {
             ends_boot_ms,
             again_boot_ms: again_boot_ms.into_iter().flatten().min().unwrap_or(0),
             held: held.map(seen).collect(),
-            own: own.map(|(number, _)| *number),
+            own,
         }
     }
 
@@ -230,7 +245,12 @@ impl Member {
         self.is_own(grant)
             && is_unused
             && self.numbers.contain(number)
-            && (self.numbers.is_one() || is_believable)
+            && (self.is_only(number) || is_believable)
+    }
+
+    /// Whether this is the only number that this server may take.
+    fn is_only(&self, number: Number) -> bool {
+        self.numbers.is_one() && self.numbers.contain(number)
     }
 
     /// Whether a server with a correct clock may have set this bound.
