@@ -127,6 +127,7 @@ class FleetWorld(World):
         self.was_restored = False
         self.gone: list[Member] = []
         self._copies_disk = False
+        self._accepted = 0
         self._ports = count(7000)
         self._by_hand = count(FIRST_BY_HAND)
         self._tops: dict[tuple[int, Node], int] = {}
@@ -291,7 +292,10 @@ class FleetWorld(World):
 
     def add_snowflakes(self, session: Session, ids: list[int]) -> None:
         """What a session was given, in its order; of each number they only go up."""
-        lasts: dict[int, int] = session.__dict__.setdefault("lasts", {})
+        seen = session.__dict__
+        if seen.get("accepted") != self._accepted:
+            seen |= {"accepted": self._accepted, "lasts": {}}
+        lasts: dict[int, int] = seen["lasts"]
         for snowflake in ids:
             worker = worker_of(snowflake)
             if snowflake <= lasts.get(worker, -1):
@@ -322,7 +326,8 @@ class FleetWorld(World):
             raise Finding("decoding", f"{session} was given {ids}, which is not of shard {shard}")
 
     def accept_repeated(self, worker: int, after_ms: float) -> None:
-        """A superuser has accepted that IDs are generated again."""
+        """A superuser has accepted that IDs are generated again: also in sessions of clients, which stay."""
+        self._accepted += 1
         self.ledger.forget(IDS, lambda each: worker_of(each) == worker and time_of(each) > after_ms)  # type: ignore[arg-type]
         for member in self.members:
             self.forget_sessions(member)
@@ -519,6 +524,8 @@ class FleetAdministrator(Administrator):
                 # It is typed again if the call is refused again.
                 if "id_gen_clock_accept" in f"{error}":
                     self.type(member, database, "SELECT id_gen_clock_accept();")
+        # A call may have been under way.
+        world._accepted += 1
 
     def _lower(self, member: Member, database: str, worker: int, statement: str) -> None:
         """What a wrong clock of an earlier holder has set is lowered by another server, while this one is stopped."""
