@@ -24,7 +24,7 @@ use id_gen_core::allocator::Allocator;
 use id_gen_core::clock::{ClockMonitor, ClockReading, UnloggedSteps};
 use id_gen_core::fleet::Number;
 use id_gen_core::fleet::member::Phase;
-use id_gen_core::frontier::{Run, SequenceStart};
+use id_gen_core::frontier::{Run, SequenceStart, end_ms};
 use id_gen_core::horizon::{self, Floor, Look, Outdated, Prepared, PreparedTable};
 use id_gen_core::identity::{Identity, IdentityError, IdentitySource};
 use id_gen_core::layout::Layout;
@@ -33,6 +33,7 @@ use id_gen_core::originals::{Original, Originals};
 use id_gen_core::planted::Fault;
 use id_gen_core::rate_limit::RateLimit;
 use id_gen_core::rate_window::{RateWindow, Sample};
+use id_gen_core::shards::Place;
 use id_gen_core::shared_block::SharedBlock;
 use id_gen_core::startup::{self, StartupError};
 use id_gen_core::test_server::{TestStart, TestStream};
@@ -763,12 +764,18 @@ impl SharedState {
         uuid7::ms_of_moment(last) - unix_ms(clock::wall_ns())
     }
 
-    /// The Unix milliseconds of the next ID, unless the clock is past it, and up to which IDs are reserved; `None` as
-    /// long as nothing was made since the server started.
+    /// The Unix millisecond of the next ID, unless the clock is past it, of the number or the shard that is furthest ahead; and
+    /// the end of the reservation. `None` as long as the server has not started to generate.
     pub fn allocated_ms(&self) -> Option<(i64, i64)> {
         let layout = self.layout_if_valid()?;
         let allocator = self.lock().allocator?;
-        Some((allocator.frontier_ms(layout), allocator.reserved_until_ms(layout)))
+        let of_shard = |place: &Place| {
+            let owned = place.owned()?;
+            Some(owned.first_ms.max(end_ms(layout, place.end())))
+        };
+        let of_shards = self.shards().in_use().filter_map(of_shard);
+        let frontier_ms = of_shards.fold(allocator.frontier_ms(layout), i64::max);
+        Some((frontier_ms, allocator.reserved_until_ms(layout)))
     }
 
     /// Whether the registrar is about to acquire a number, as far as it knows.
