@@ -24,6 +24,7 @@ struct World {
     /// Time since the begin.
     now_ms: i64,
     clock_ahead_ms: i64,
+    frontier_ms: i64,
     reserved_ms: i64,
     /// The last number that counted as random: larger than any that a command names.
     random: u128,
@@ -68,6 +69,7 @@ impl World {
             saved: Listing::default(),
             now_ms: 0,
             clock_ahead_ms: 0,
+            frontier_ms: BEGIN_MS,
             reserved_ms: BEGIN_MS,
             random: 1_000_000,
         }
@@ -106,6 +108,10 @@ impl World {
             }
             "floor" => {
                 self.registry.floor_ms = BEGIN_MS + millis(words[0]);
+                String::new()
+            }
+            "frontier" => {
+                self.frontier_ms = BEGIN_MS + millis(words[0]);
                 String::new()
             }
             "clock" => {
@@ -265,7 +271,7 @@ impl World {
         LocalInputs {
             wall_ms: BEGIN_MS + self.now_ms + self.clock_ahead_ms,
             boot_ms: self.boot_ms(self.now_ms),
-            frontier_ms: 0,
+            frontier_ms: self.frontier_ms,
             reserved_ms: self.reserved_ms,
         }
     }
