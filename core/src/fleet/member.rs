@@ -18,11 +18,11 @@
 //!
 //! - A **renewal** replaces exactly the value that was acknowledged last, and is acknowledged before so much time has passed since
 //!   the request for that one as a grant reaches ahead. No other server can have held the number meanwhile: IDs continue.
-//! - Everything else is an **acquisition** ([`acquisition`]): a number taken, one's own taken again after a restart, a renewal
+//! - Everything else is an **acquisition** (`acquisition.rs`): a number taken, one's own taken again after a restart, a renewal
 //!   that was late, one's own value written again into a registry that was restored. IDs start above everything that any other
-//!   holder may have generated, and after a wait ([`wait`]).
+//!   holder may have generated, and after a wait (`wait.rs`).
 //!
-//! Before its first acquisition a server **looks** at the grants for a while ([`look`]). `core/tests/member_cases.txt` plays all
+//! Before its first acquisition a server **looks** at the grants for a while (`look.rs`). `core/tests/member_cases.txt` plays all
 //! of this, case by case.
 //!
 //! **Order.** Of an active grant that has changed, the caller makes [`ActiveGrant::first_ms`] durable as its reservation before
