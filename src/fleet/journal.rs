@@ -2,6 +2,8 @@
 //!
 //! **Order.** First the disk, then the memory of the boot, then what claims rely on.
 
+use std::time::Duration;
+
 use id_gen_core::fleet::grant::Holder;
 use id_gen_core::fleet::member::{Event, Member, Numbers, Phase, StoredNumber, Witness};
 use id_gen_core::fleet::store::Weakness;
@@ -17,6 +19,9 @@ use crate::error::shards::ShardRefusal;
 use crate::error::{Error, Reason, report};
 use crate::os::clock;
 use crate::shared::{Membership, SharedState, shard_list};
+
+/// The longest wait for a process that writes the reservation.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How the registrar's steps are written down.
 pub struct Journal {
@@ -234,13 +239,14 @@ impl Journal {
         note(&mut self.declared, found)
     }
 
-    /// Whoever writes the reservation, and so holds the lock, writes the witness too.
+    /// The holder of the lock, who writes the reservation, writes the witness too: the one that is in shared memory by then.
     fn write_witness(&mut self, member: &Member) {
         let wanted = member.to_witness(i64::MIN);
         if self.witness == Some(wanted) {
             return;
         }
-        let Some(guard) = self.shared.write_lock.try_lock() else { return };
+        let Some(guard) = self.shared.write_lock.lock_within(PATIENCE) else { return };
+        self.shared.lock().membership.witness = wanted;
         let reserved_ms = self.shared.allocated_ms().map_or(i64::MIN, |(_, reserved)| reserved);
         let written = number_file::write_witness(member.to_witness(reserved_ms).as_ref());
         drop(guard);
