@@ -420,7 +420,7 @@ def lasting(conf: str) -> Iterator[Cluster]:
 
 
 def test_restarts_move_no_shard_ahead_of_the_clock(lasting: Cluster) -> None:
-    """Nor does a call fail that comes before the server has its number, and none waits as after an acquisition: whichever
+    """Nor does a call fail that comes before the server has its number. None waits as after an acquisition: whichever
     process leaves last, memory has what the registry acknowledged."""
     for _ in range(10):
         lasting.restart()
