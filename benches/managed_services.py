@@ -27,8 +27,8 @@ CALLS = {
     "`snowflake_timestamp(id, layout)` of the script": Call("public.snowflake_timestamp(i, 'wide')", "i"),
 }
 # So much slower is the script at most, in one session; and so much of the inserts is left at least, with 8.
-SLOWER = 40
-LEFT = 0.4
+SLOWER = 30
+LEFT = 0.5
 
 
 def prepare(cluster: Cluster, connection: psycopg.Connection, rows: int) -> None:
