@@ -283,18 +283,18 @@ class Fleet(Explorer):
     @action("copied directory", when=_room, first=("copy", "original"))
     def copy_directory(self, which: int, first: str) -> None:
         """`cp -a` of a stopped server, or of one that stands still; the one or the other is started first."""
-        self._copy(which, first)
+        self._copy(which, first, "copy_files")
 
     @action("copied disk", when=lambda self: self._room() and device.are_possible(), first=("copy", "original"))
     def copy_disk(self, which: int, first: str) -> None:
         """The same with all of its file system, so that the copy has the identity of its original."""
-        self._copy(which, first, with_disk=True)
+        self._copy(which, first, "copy_disk")
 
-    def _copy(self, which: int, first: str, *, with_disk: bool = False) -> None:
+    def _copy(self, which: int, first: str, copies: str) -> None:
         original = self._some(which)
         if original.has_left:
             return
-        copy = self.world.clone_of(original, with_disk=with_disk)
+        copy = self.world.clone_of(original, copies)
         if not original.running and first == "original":
             self.world.start(original)
         self.world.start(copy)

@@ -126,7 +126,6 @@ class FleetWorld(World):
         self.began_with_wrong_clock = False
         self.was_restored = False
         self.gone: list[Member] = []
-        self._copies_disk = False
         self._accepted = 0
         self._ports = count(7000)
         self._by_hand = count(FIRST_BY_HAND)
@@ -146,19 +145,11 @@ class FleetWorld(World):
         self.begin(member, FLEET_SCHEMA)
         return member  # type: ignore[return-value]
 
-    def clone_of(self, original: Node, *, with_disk: bool = False) -> Node:
-        """A copy of the files, or of the disk that they are on, with a port of its own."""
-        self._copies_disk = with_disk
-        member = super().clone_of(original)
+    def clone_of(self, original: Node, copies: str = "copy_files") -> Node:
+        """With a port of its own."""
+        member = super().clone_of(original, copies)
         member.cluster.append_conf(f"port = {member.port}")  # type: ignore[attr-defined]
         return member
-
-    def _copy(self, original: Node, copy: Node) -> None:
-        if self._copies_disk:
-            assert isinstance(copy.cluster, OnDevice) and isinstance(original.cluster, OnDevice)
-            copy.cluster.copy_disk(original.cluster)
-        else:
-            super()._copy(original, copy)
 
     def _new(self, name: str, worker: int | None, original: Node | None, options: dict[str, Any]) -> Node:
         # What the original has reserved is in the copy.

@@ -340,16 +340,13 @@ class World:
         for segment in (original.cluster.data / "pg_wal").glob("[0-9A-F]" * 24):
             subprocess.run(["cp", "-a", segment, copy.cluster.data / "pg_wal"], check=True)
 
-    def clone_of(self, original: Node) -> Node:
-        """A copy of the files, as they are, not started yet."""
+    def clone_of(self, original: Node, copies: str = "copy_files") -> Node:
+        """A copy of the files, or what else the cluster can copy, as it is, not started yet."""
         node = self._add(original.worker, original)
         with original.cluster.paused() if original.running and not original.stands_still else nullcontext():
-            self._copy(original, node)
+            getattr(node.cluster, copies)(original.cluster)
         node.is_standby = original.is_standby
         return node
-
-    def _copy(self, original: Node, copy: Node) -> None:
-        copy.cluster.copy_files(original.cluster)
 
     def _add(self, worker: int | None, original: Node | None = None, conf: str = "", **role: Cluster) -> Node:
         node = self._new(next(self._names), worker, original, {"conf": conf, **role})
